@@ -1,0 +1,3 @@
+"""Active-intervention experiments on real programs."""
+
+__version__ = "0.1.0"

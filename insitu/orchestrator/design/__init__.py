@@ -1,0 +1,1 @@
+"""Which trials to run, in which order, in which blocks; and when to stop."""

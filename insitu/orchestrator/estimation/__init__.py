@@ -1,0 +1,1 @@
+"""Laws refitted on achieved levels, with intervals and diagnostics; answers to what-if questions."""

@@ -1,0 +1,1 @@
+"""One trial on one node: cluster (the only user of ray), agent, sandbox, sampler, levels verified."""

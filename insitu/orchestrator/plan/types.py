@@ -1,0 +1,183 @@
+"""What a plan and a model say, after loading: frozen, in base units, every name resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Role(StrEnum):
+    """How a variable of the model gets its value in a trial."""
+
+    PARAMETER = "parameter"
+    """The subject's own: substituted into its arguments as ``{name}``."""
+    SET = "set"
+    """Held by an injector."""
+    MEASURED = "measured"
+    """Read off the finished trial."""
+    LATENT = "latent"
+    """Neither set nor measured; given by its law alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A vertex of the causal model.
+
+    Attributes
+    ----------
+    name
+        Identifier used in laws and factors.
+    unit
+        Unit as the model writes it; values are floats in its base units.
+    role
+        How it gets its value.
+    source
+        The injector's variable (``cpu.cores``) for `Role.SET`, the measurement (``wall_time``) for
+        `Role.MEASURED`, else ``None``.
+    """
+
+    name: str
+    unit: str
+    role: Role
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LawText:
+    """A law as written: the variable it gives, its right side, and where that stands in the file."""
+
+    variable: str
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterUnit:
+    """The unit that the model asks a law's parameter to be reported in."""
+
+    name: str
+    unit: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelText:
+    """A model file after loading, before its laws are parsed (that is ``causal``'s work)."""
+
+    path: Path
+    variables: dict[str, Variable]
+    laws: tuple[LawText, ...]
+    parameters: tuple[ParameterUnit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is re-executed, as argument lists with ``{placeholders}``.
+
+    Placeholders are ``{scratch}`` and ``{data}`` (folders), ``{python}`` (the interpreter that runs
+    insitu) and ``{name}`` of every parameter variable (bytes as a whole number).
+
+    Attributes
+    ----------
+    command
+        Executed and timed.
+    prepare
+        Executed before each trial, untimed and unthrottled; its stdout becomes ``{scratch}/in``.
+    data
+        File name to command; each is executed once per run and its stdout becomes ``{data}/<name>``.
+    page_cache
+        ``cold``: no page of ``{scratch}/in`` is in memory when the command starts; ``warm``: all are.
+    environment
+        Added to a minimal environment (``PATH``, ``HOME``, ``LANG=C.UTF-8``).
+    """
+
+    command: tuple[str, ...]
+    prepare: tuple[str, ...] = ()
+    data: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    page_cache: str = "cold"
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A variable that trials may set.
+
+    Attributes
+    ----------
+    levels
+        Base units, in the order of the plan; infinity is *unlimited*.
+    """
+
+    variable: str
+    levels: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the user wants to know, and how precisely."""
+
+    cause: str
+    outcome: str
+    relative_half_width: float | None
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class DesignSpec:
+    """How levels are given to trials.
+
+    Attributes
+    ----------
+    kind
+        ``factorial``; later kinds register under the same key.
+    replicates
+        Trials per assignment; one in each block.
+    baseline_replicates
+        Trials per block without any intervention.
+    seed
+        Seed of the run's only random generator.
+    """
+
+    kind: str = "factorial"
+    replicates: int = 2
+    baseline_replicates: int = 1
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that an experiment may take; replacements of invalid trials come out of it too."""
+
+    trials: int | None = None
+    time_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Limits that protect the node from the subject."""
+
+    trial_timeout_s: float = 60.0
+    scratch_bytes: float = 4e9
+    outside_writes_bytes: float = 256e6
+    processes: int = 512
+    free_disk_bytes: float = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An experiment as the user submitted it, resolved against its model."""
+
+    name: str
+    path: Path
+    subject: Subject
+    factors: tuple[Factor, ...]
+    design: DesignSpec
+    budget: Budget
+    guards: Guards
+    goal: Goal | None
+    model: ModelText
+    plan_source: str
+    model_source: str
