@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from insitu.injectors.binding import Floats, Mask, pooled_slope
-from insitu.injectors.contract import Achieved, Capability, Node, Samples, Setting, StopAndGo, Treatment
+from insitu.injectors.contract import Achieved, Capability, Node, Setting, StopAndGo, Treatment
+
+if TYPE_CHECKING:
+    from insitu.injectors.contract import Samples
 
 _PERIOD_S = 0.01
 """Ten times shorter than the kernel's default: a level holds over short phases, too."""

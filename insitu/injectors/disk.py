@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from insitu.injectors.binding import Mask, pooled_slope
-from insitu.injectors.contract import Achieved, Capability, Node, Samples, Setting, Treatment
+from insitu.injectors.binding import Mask, waiting_rate
+from insitu.injectors.contract import Achieved, Capability, Node, Setting, Treatment
 
-_SLICE_S = 0.02
-"""Slice in which blk-throttle accounts on non-rotating disks (HZ/50); a cap starts with a burst of two."""
-_BURST_INTERVALS = 2
+if TYPE_CHECKING:
+    from insitu.injectors.contract import Samples
+
+_SLICE_S = 0.1
+"""Longest slice in which blk-throttle accounts (HZ/10; HZ/50 on disks that do not rotate).
+
+A request may leave at the begin of the slice that its bytes fall into, so a transfer can end up to one slice
+early: short transfers exceed the cap by that much, whatever it is.
+"""
 
 
 class _DiskRate:
@@ -57,7 +63,8 @@ class _DiskRate:
 
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
         done_column, asked_column = f"device_{self._direction}_bytes", f"{self._direction}_bytes"
-        if done_column not in samples or asked_column not in samples or len(samples["time_s"]) < 2:
+        columns = {done_column, asked_column, "io_stall_s"}
+        if not columns <= samples.keys() or len(samples["time_s"]) < 2:
             return Achieved(None, 0.0, 0.0, note="not measured on this node")
         time_s, done = samples["time_s"], samples[done_column]
         wall_s = float(time_s[-1] - time_s[0])
@@ -67,7 +74,8 @@ class _DiskRate:
         note = f"others moved {foreign_bytes / 1e6:.1f} MB meanwhile" if crowded else ""
         slope = None
         if math.isfinite(level) and asked_bytes:
-            slope = pooled_slope(time_s, done, _binding(samples, done), skip=_BURST_INTERVALS)
+            binding = _binding(samples, done)
+            slope = waiting_rate(time_s, done, samples["io_stall_s"], binding)
         if slope is None:
             return Achieved(_natural_rate(samples, asked_bytes), 0.0, 0.0, starved=crowded, note=note)
         if slope.rate < 0.9 * level and not crowded:
@@ -83,22 +91,26 @@ class _DiskRate:
 
 
 def _binding(samples: Samples, done: np.ndarray) -> Mask:
-    """Intervals that were all waiting for the disk, between its first and its last completion."""
-    step_s = np.diff(samples["time_s"])
-    moved = np.flatnonzero(np.diff(done) > 0)
-    inside = np.zeros(len(step_s), dtype=np.bool_)
-    if len(moved):
-        inside[moved[0] : moved[-1] + 1] = True
-    if "io_stall_s" not in samples:
-        return inside
-    waiting: Mask = np.diff(samples["io_stall_s"]) >= 0.9 * step_s
-    return inside & waiting
+    """Intervals that were spent waiting for the disk, from the first wait to the last completion.
+
+    The throttle lets a slice's worth through at once, and the subject works on it for a moment: waiting is
+    judged over several slices, else the very intervals in which data arrived would drop out.
+    """
+    step_s, waited_s = np.diff(samples["time_s"]), np.diff(samples["io_stall_s"])
+    binding = np.zeros(len(step_s), dtype=np.bool_)
+    waits, moves = np.flatnonzero(waited_s > 0.1 * step_s), np.flatnonzero(np.diff(done) > 0)
+    if not len(waits) or not len(moves) or moves[-1] < waits[0]:
+        return binding
+    phase = slice(waits[0], moves[-1] + 1)
+    step_s, waited_s = step_s[phase], waited_s[phase]
+    window = np.ones(min(len(step_s), max(1, round(3 * _SLICE_S / float(np.median(step_s))))))
+    smooth_waited, smooth_step = (np.convolve(x, window, mode="same") for x in (waited_s, step_s))
+    binding[phase] = smooth_waited >= 0.6 * smooth_step
+    return binding
 
 
 def _natural_rate(samples: Samples, asked_bytes: float) -> float | None:
     """Bytes per second of waiting: what the disk gives when nothing holds it back."""
-    if "io_stall_s" not in samples or asked_bytes <= 0:
-        return None
     waited_s = float(samples["io_stall_s"][-1] - samples["io_stall_s"][0])
     return asked_bytes / waited_s if waited_s > 0 else None
 

@@ -1,7 +1,7 @@
 """The journal of undos: one file per run and node, on disk before the first write, gone when all is undone.
 
 Format: one JSON document per line. The first is the header (run, owner's pid and start time, boot id, user);
-then ``{"intent": number, "undo": [...]}``, fsynced, and ``{"done": number}``, not fsynced, since a lost one
+then ``{"intent": number, "undo": [...], "settings": [...]}``, fsynced, and ``{"done": number}``, not fsynced, since a lost one
 only repeats an idempotent undo. A torn last line is an intent whose changes never began, and is dropped.
 """
 
@@ -93,11 +93,15 @@ class Journal:
             self.path.unlink(missing_ok=True)
             raise
 
-    def intend(self, undos: Sequence[Undo]) -> int:
-        """Record undos, durable on return; gives the number to mark them done with."""
+    def intend(self, undos: Sequence[Undo], settings: Sequence[str] = ()) -> int:
+        """Record undos, durable on return; gives the number to mark them done with.
+
+        `settings` says what is about to be written, for whoever reads the journal after a crash.
+        """
         number = self._next
         self._next += 1
-        os.write(self._file, _line({"intent": number, "undo": [asdict(undo) for undo in undos]}))
+        entry = {"intent": number, "undo": [asdict(undo) for undo in undos], "settings": list(settings)}
+        os.write(self._file, _line(entry))
         os.fdatasync(self._file)
         return number
 
@@ -150,7 +154,7 @@ def read(path: Path) -> Entries:
         If the file is no journal of a format that this version knows; it is left alone.
     """
     lines = path.read_bytes().split(b"\n")
-    whole, torn = lines[:-1], lines[-1]
+    whole = lines[:-1]  # what follows the last newline is torn
     if not whole:
         return Entries(None)
     try:
@@ -163,13 +167,12 @@ def read(path: Path) -> Entries:
             if "intent" in document:
                 undos = document["undo"]
                 intents[document["intent"]] = tuple(
-                    Undo(UndoKind(undo["kind"]), undo["path"], undo["prior"]) for undo in undos
+                    Undo(UndoKind(undo["kind"]), undo["path"], undo["started"]) for undo in undos
                 )
             else:
                 intents.pop(document["done"], None)
     except (ValueError, TypeError, KeyError) as exc:
         raise ForeignState(f"{path} is not a journal that this version can read ({exc})") from exc
-    del torn
     pending = tuple(undo for number in sorted(intents, reverse=True) for undo in intents[number])
     return Entries(header, pending)
 

@@ -1,7 +1,7 @@
 """The one life cycle of an intervention: check, snapshot, journal, apply, read back, hold, undo, verify.
 
-Settings live in control files of the trial's own group, so the group's end is also theirs; restoring the
-prior values first keeps the promise even if the group cannot be removed at once.
+Settings live in control files of the trial's own group. Its prior state is that it does not exist (anything
+else is foreign, and refused), so its removal undoes every setting at once, whoever carries it out.
 """
 
 from __future__ import annotations
@@ -29,24 +29,36 @@ class Intervention:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Interventions that are in force.
+class Reserved:
+    """A trial's own group and folders, made and journalled, nothing set yet.
 
     Attributes
     ----------
     group
         The trial's control groups, controller to directory; empty where none can be made.
-    stop_and_go
-        The duty cycle that the sandbox must hold, if an intervention asked for one.
     """
 
     group: Mapping[str, Path]
-    stop_and_go: StopAndGo | None
+    _plan: cgroups.GroupPlan
+    _settings: tuple[Setting, ...]
+    _stop_and_go: StopAndGo | None
 
     @property
     def join_files(self) -> tuple[str, ...]:
         """Files to write a 0 to, to join every group."""
         return tuple(f"{path}/cgroup.procs" for path in dict.fromkeys(self.group.values()))
+
+    def apply(self) -> StopAndGo | None:
+        """Bring the levels about, and read them back.
+
+        Returns
+        -------
+        StopAndGo or None
+            The duty cycle that the sandbox must hold, if an intervention asks for one.
+        """
+        for setting in self._settings:
+            _apply(setting, self._plan)
+        return self._stop_and_go
 
 
 class Verdict(StrEnum):
@@ -94,17 +106,17 @@ def hold(
     limits: Sequence[Setting],
     folders: Sequence[Path],
     journal: Journal,
-) -> Iterator[Held]:
-    """Hold interventions on a fresh group called `name` until the context is left.
+) -> Iterator[Reserved]:
+    """Reserve a fresh group called `name` for interventions; leaving the context undoes everything.
 
     Parameters
     ----------
     controllers
         Controllers that the group should have where the node has them.
     limits
-        Further settings of the group that guard the node; skipped where the controller is not usable.
+        Settings that guard the node, in force from the start; skipped where the controller is not usable.
     folders
-        Folders made for this trial by the caller after entering, deleted at the end.
+        Folders that the caller makes after entering; deleted at the end with all that is in them.
     journal
         Takes the undos before anything is made.
 
@@ -120,45 +132,26 @@ def hold(
         for intervention in interventions
         if math.isfinite(intervention.level)
     ]
-    settings = [setting for treatment in treatments for setting in treatment.settings]
+    settings = tuple(setting for treatment in treatments for setting in treatment.settings)
     cycles = [treatment.stop_and_go for treatment in treatments if treatment.stop_and_go is not None]
     if len(cycles) > 1:
         raise NotSettable("two variables ask for a duty cycle of the same subject")
     plan = cgroups.plan_group(node.hierarchies, name, controllers)
-    settings.extend(setting for setting in limits if setting.controller in plan.directories)
-    restores = [_snapshot(setting, plan, node) for setting in settings]
+    limits = [setting for setting in limits if setting.controller in plan.directories]
     undos = [
-        *restores,
         *(Undo(UndoKind.CGROUP, str(path)) for path in plan.paths),
         *(Undo(UndoKind.FOLDER, str(path)) for path in folders),
     ]
-    intent = journal.intend(undos)
+    intent = journal.intend(undos, [f"{setting.file} = {setting.text}" for setting in (*limits, *settings)])
     try:
         cgroups.create(plan)
-        for setting in settings:
+        for setting in limits:
             _apply(setting, plan)
-        yield Held(plan.directories, cycles[0] if cycles else None)
+        yield Reserved(plan.directories, plan, settings, cycles[0] if cycles else None)
     finally:
         for undo in undos:
             carry_out(undo, journal.header.ownership)
         journal.done(intent)
-
-
-def _snapshot(setting: Setting, plan: cgroups.GroupPlan, node: Node) -> Undo:
-    """The prior value of a control file.
-
-    The group is not there yet, and what a new group starts with is fixed by the kernel: no limit.
-    """
-    version = node.hierarchies.version[setting.controller]
-    device = setting.text.split(" ")[0]
-    prior = {
-        ("cpu.max", 2): "max",
-        ("io.max", 2): f"{device} rbps=max wbps=max riops=max wiops=max",
-        ("cpu.cfs_quota_us", 1): "-1",
-        ("cpu.cfs_period_us", 1): "100000",
-        ("pids.max", version): "max",
-    }.get((setting.file, version), f"{device} 0")
-    return Undo(UndoKind.RESTORE, str(plan.directories[setting.controller] / setting.file), prior)
 
 
 def _apply(setting: Setting, plan: cgroups.GroupPlan) -> None:

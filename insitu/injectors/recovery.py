@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.injectors import cgroups
+from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import InjectorError
 from insitu.injectors.journal import Header, Locked, boot_id, read, state_folder
 from insitu.injectors.undo import Undo, carry_out
@@ -25,8 +26,8 @@ class Outcome:
     ----------
     in_use
         Its owner is alive (or another recovery is at it), so it was left alone.
-    undone
-        Actions carried out and verified.
+    pending
+        Actions that the journal held; all of them were tried.
     failures
         Actions that could not be, with the reason.
     """
@@ -34,9 +35,20 @@ class Outcome:
     journal: Path
     header: Header | None = None
     in_use: bool = False
-    undone: tuple[Undo, ...] = ()
+    pending: tuple[Undo, ...] = ()
     failures: tuple[str, ...] = ()
     rebooted: bool = False
+
+
+def carry_out_all(undos: Sequence[Undo], owner: Ownership) -> tuple[str, ...]:
+    """Carry out undos one after the other, whatever fails; gives the failures."""
+    failures: list[str] = []
+    for undo in undos:
+        try:
+            carry_out(undo, owner)
+        except (InjectorError, OSError) as exc:
+            failures.append(f"{undo}: {exc}")
+    return tuple(failures)
 
 
 def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
@@ -60,18 +72,10 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
             return Outcome(path)
         if not even_if_alive and header.owner_is_alive():
             return Outcome(path, header, in_use=True)
-        undone: list[Undo] = []
-        failures: list[str] = []
-        for undo in entries.pending:
-            try:
-                carry_out(undo, header.ownership)
-                undone.append(undo)
-            except (InjectorError, OSError) as exc:
-                failures.append(f"{undo}: {exc}")
+        failures = carry_out_all(entries.pending, header.ownership)
         if not failures:
             path.unlink(missing_ok=True)
-        rebooted = header.boot != boot_id()
-        return Outcome(path, header, False, tuple(undone), tuple(failures), rebooted)
+        return Outcome(path, header, False, entries.pending, failures, header.boot != boot_id())
 
 
 def journals(folder: Path | None = None) -> tuple[Path, ...]:

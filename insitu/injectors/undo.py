@@ -21,8 +21,6 @@ from insitu.injectors.errors import ForeignState, UndoFailed
 class UndoKind(StrEnum):
     """What an undo record puts back."""
 
-    RESTORE = "restore"
-    """Write a control file's prior value, if its group is still there."""
     PROCESS = "process"
     """End a process, known by its pid and start time."""
     CGROUP = "cgroup"
@@ -38,14 +36,14 @@ class Undo:
     Attributes
     ----------
     path
-        File, group or folder; for a process, ``/proc/<pid>``.
-    prior
-        The value to restore; for a process, its start time in clock ticks since boot.
+        Group or folder; for a process, ``/proc/<pid>``.
+    started
+        Of a process: its start time in clock ticks since boot.
     """
 
     kind: UndoKind
     path: str
-    prior: str = ""
+    started: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.path}"
@@ -63,13 +61,10 @@ def carry_out(undo: Undo, owner: Ownership) -> None:
     """
     match undo.kind:
         case UndoKind.PROCESS:
-            _end_process(int(Path(undo.path).name), undo.prior)
+            _end_process(int(Path(undo.path).name), undo.started)
         case UndoKind.CGROUP:
             _require_mark(undo.path, owner)
             cgroups.remove(Path(undo.path))
-        case UndoKind.RESTORE:
-            _require_mark(str(Path(undo.path).parent), owner)
-            _restore(Path(undo.path), undo.prior)
         case UndoKind.FOLDER:
             _require_mark(undo.path, owner)
             _delete(Path(undo.path))
@@ -104,15 +99,6 @@ def _end_process(pid: int, started: str) -> None:
         if time.monotonic() > deadline:
             raise UndoFailed(f"process {pid} does not end", "insitu recover")
         time.sleep(0.002)
-
-
-def _restore(path: Path, prior: str) -> None:
-    if not path.parent.is_dir():
-        return
-    try:
-        path.write_text(prior)
-    except OSError as exc:
-        raise UndoFailed(f"cannot write {prior!r} back to {path}: {exc}", "insitu recover") from exc
 
 
 def _delete(path: Path) -> None:

@@ -59,6 +59,7 @@ def _execute(
     )
     filesystem.enter(view, carried)
     kernel.set_hostname("insitu")
+    kernel.raise_loopback()
     os.chdir(launch.scratch)
     stdin = os.open("/dev/null", os.O_RDONLY)
     if launch.stdout:
@@ -66,6 +67,8 @@ def _execute(
     else:
         stdout = os.open("/dev/null", os.O_WRONLY)
     _limit(launch)
+    if launch.duty_cycle is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: launch.duty_cycle.cpus])
     if not launch.unprivileged:
         kernel.drop_capabilities()
     for group in groups:
@@ -136,26 +139,28 @@ def _wait_for(pid: int) -> tuple[int, resource.struct_rusage]:
 def _cycle(pid: int, cycle: protocol.DutyCycle) -> tuple[int, resource.struct_rusage, float]:
     """Hold a duty cycle until the program ends.
 
-    Deadlines are multiples of the period on the monotonic clock, so a late wake-up is not carried on. One
-    ``kill(-1)`` reaches every process of the namespace but this one, also those just forked.
+    The schedule is on the monotonic clock. A stop that came late is made up for in the next cycle, so that
+    the running time follows the share; nothing that the subject does enters. One ``kill(-1)`` reaches every
+    process of the namespace but this one, also those just forked.
     """
-    begin = time.monotonic()
-    running_s = 0.0
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    begin = time.monotonic()
+    running_s = 0.0
     number = 0
     while True:
-        start = begin + number * cycle.period_s
+        number += 1
         resumed = time.monotonic()
-        ended = _wait_until(pid, start + cycle.share * cycle.period_s)
-        running_s += time.monotonic() - resumed
+        ended = _wait_until(pid, resumed + cycle.share * number * cycle.period_s - running_s)
         if ended is None:
             os.kill(-1, signal.SIGSTOP)
-            ended = _wait_until(pid, start + cycle.period_s)
-            os.kill(-1, signal.SIGCONT)
+        running_s += time.monotonic() - resumed
+        if ended is None:
+            ended = _wait_until(pid, begin + number * cycle.period_s)
+            if ended is None:
+                os.kill(-1, signal.SIGCONT)
         if ended is not None:
             return ended[0], ended[1], running_s
-        number += 1
 
 
 def _wait_until(pid: int, deadline: float) -> tuple[int, resource.struct_rusage] | None:

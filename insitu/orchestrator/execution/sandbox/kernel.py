@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
 import signal
+import socket
 import struct
 
 CLONE_NEWNS = 0x00020000
@@ -125,3 +127,10 @@ def drop_capabilities() -> None:
 def set_hostname(name: str) -> None:
     """sethostname(2), inside an own UTS namespace."""
     _libc.sethostname(name.encode(), len(name))
+
+
+def raise_loopback() -> None:
+    """Bring ``lo`` up in an own network namespace, where it starts down."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        # SIOCSIFFLAGS with IFF_UP | IFF_LOOPBACK | IFF_RUNNING
+        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH22x", b"lo", 0x49))
