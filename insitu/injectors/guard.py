@@ -28,7 +28,7 @@ LEASE_S = 1.0
 _FAREWELL = b"q"
 
 
-def watch(pipe: int, journal: Path, owner_pid: int, owner_start: str, folders: list[Path]) -> None:
+def watch(pipe: int, journal: Path, owner_pid: int, owner_start: str) -> None:
     """Wait for the end of the lease, then undo what the journal holds; return at once on a farewell."""
     owner = _open_owner(owner_pid, owner_start)
     poller = select.poll()
@@ -47,7 +47,7 @@ def watch(pipe: int, journal: Path, owner_pid: int, owner_start: str, folders: l
                 return
         if start_time(owner_pid) != owner_start:
             break
-    _undo(journal, folders)
+    _undo(journal)
 
 
 def _open_owner(pid: int, started: str) -> int | None:
@@ -58,15 +58,13 @@ def _open_owner(pid: int, started: str) -> int | None:
     return descriptor if start_time(pid) == started else None
 
 
-def _undo(journal: Path, folders: list[Path]) -> None:
+def _undo(journal: Path) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         outcome = recovery.recover_journal(journal, even_if_alive=True)
         if not outcome.failures:
             break
         time.sleep(0.2)
-    for folder in folders:  # of ray: it ends by itself once its parent has, and writes there until then
-        recovery.delete_when_unused(folder, within_s=20.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +102,10 @@ class Lease:
             os.close(self.pipe)
 
 
-def start(journal: Path, owner_pid: int, owner_start: str, folders: list[Path]) -> Lease:
+def start(journal: Path, owner_pid: int, owner_start: str) -> Lease:
     """Start a guard for a journal."""
     theirs, ours = os.pipe2(os.O_CLOEXEC)
     command = [sys.executable, "-m", __name__, str(theirs), str(journal), str(owner_pid), owner_start]
-    command.extend(str(folder) for folder in folders)
     try:
         subprocess.run(
             command,
@@ -136,7 +133,6 @@ def main() -> None:
     parser.add_argument("journal", type=Path)
     parser.add_argument("owner_pid", type=int)
     parser.add_argument("owner_start")
-    parser.add_argument("folders", type=Path, nargs="*")
     chosen = parser.parse_args()
     if os.fork():
         os._exit(0)  # the agent waits for this one; the guard itself becomes a child of process 1
@@ -144,7 +140,7 @@ def main() -> None:
     with open(os.devnull, "r+b") as nothing:
         for stream in (1, 2):
             os.dup2(nothing.fileno(), stream)
-    watch(chosen.pipe, chosen.journal, chosen.owner_pid, chosen.owner_start, chosen.folders)
+    watch(chosen.pipe, chosen.journal, chosen.owner_pid, chosen.owner_start)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ class Header:
     ----------
     owner_pid, owner_start
         The process that must be alive for the journal to be in use.
+    session_folder
+        A marked folder of the owner's helpers (ray), which end and leave when the owner has; empty for none.
     """
 
     run: str
@@ -53,6 +55,7 @@ class Header:
     owner_start: str
     boot: str
     run_directory: str
+    session_folder: str = ""
     format: int = _FORMAT
 
     @property

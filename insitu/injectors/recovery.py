@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from insitu.injectors import cgroups
 from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import InjectorError
 from insitu.injectors.journal import Header, Locked, boot_id, read, state_folder
-from insitu.injectors.undo import Undo, carry_out
+from insitu.injectors.undo import Undo, UndoKind, carry_out, start_time
 
 MARK = "insitu-"
 
@@ -73,6 +71,8 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
         if not even_if_alive and header.owner_is_alive():
             return Outcome(path, header, in_use=True)
         failures = carry_out_all(entries.pending, header.ownership)
+        if header.session_folder and not header.owner_is_alive():
+            failures += carry_out_all(_session_undos(header), header.ownership)
         if not failures:
             path.unlink(missing_ok=True)
         return Outcome(path, header, False, entries.pending, failures, header.boot != boot_id())
@@ -90,28 +90,30 @@ def marked_groups() -> Iterator[Path]:
         yield from sorted(path for path in parent.glob(f"{MARK}*") if path.is_dir())
 
 
-def delete_when_unused(folder: Path, *, within_s: float) -> bool:
-    """Delete a marked folder once no process has it in its command line or files; false if one still has."""
-    if not folder.name.startswith(MARK) or folder.is_symlink() or not folder.is_dir():
-        return not folder.exists()
-    deadline = time.monotonic() + within_s
-    while _users_of(folder):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    shutil.rmtree(folder, ignore_errors=True)
-    return not folder.exists()
+def _session_undos(header: Header) -> tuple[Undo, ...]:
+    """End the owner's helpers, then delete their folder: what they do afterwards, nobody waits for."""
+    folder = Path(header.session_folder)
+    if not header.ownership.owns(folder) or not folder.is_dir():
+        return ()
+    helpers = tuple(Undo(UndoKind.PROCESS, f"/proc/{pid}", start_time(pid)) for pid in _users_of(folder))
+    return (*helpers, Undo(UndoKind.FOLDER, str(folder)))
 
 
 def _users_of(folder: Path) -> list[int]:
+    """Processes that have `folder` in their command line, or a file below it open."""
     wanted = os.fsencode(folder)
     users: list[int] = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                command = Path(entry.path, "cmdline").read_bytes()
-            except OSError:
-                continue
-            if wanted in command and b"insitu.injectors.guard" not in command:
-                users.append(int(entry.name))
+    for entry in os.scandir(b"/proc"):
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            with open(entry.path + b"/cmdline", "rb") as file:
+                uses = wanted in file.read()
+            uses = uses or any(
+                os.readlink(descriptor.path).startswith(wanted) for descriptor in os.scandir(entry.path + b"/fd")
+            )
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        if uses:
+            users.append(int(entry.name))
     return users

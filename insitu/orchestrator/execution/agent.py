@@ -31,7 +31,7 @@ class AgentSetup:
     owner_pid, owner_start
         The process on whose end everything is undone.
     ray_folder
-        Of ray's own files, which the guard deletes if nobody else does; empty for none.
+        Of ray's own files, which the guard deletes if the owner is gone; ``None`` without ray.
     """
 
     run: str
@@ -49,7 +49,12 @@ class NodeAgent:
         self._setup = setup
         with ExitStack() as stack:
             header = Header(
-                setup.run, setup.owner_pid, setup.owner_start, boot_id(), str(setup.run_directory)
+                run=setup.run,
+                owner_pid=setup.owner_pid,
+                owner_start=setup.owner_start,
+                boot=boot_id(),
+                run_directory=str(setup.run_directory),
+                session_folder=str(setup.ray_folder or ""),
             )
             journal = stack.enter_context(Journal(state_folder(), header))
             mark = header.ownership.prefix
@@ -64,8 +69,11 @@ class NodeAgent:
             self._stack = stack.pop_all()
 
     def _start_guard(self, journal: Journal) -> guard.Lease:
-        folders = [self._setup.ray_folder] if self._setup.ray_folder else []
-        return guard.start(journal.path, self._setup.owner_pid, self._setup.owner_start, folders)
+        return guard.start(journal.path, self._setup.owner_pid, self._setup.owner_start)
+
+    def ready(self) -> str:
+        """Name of the node, once everything stands."""
+        return self.bench.name
 
     def make_data(self, programs: tuple[tuple[str, Program], ...], guards: Guards) -> float:
         """Execute the commands that make the run's data, in the sandbox; gives the seconds that it took.
