@@ -142,10 +142,10 @@ class _Loading:
         factors, subject, goal = None, None, None
         if isinstance(factors_node, located.Mapping):
             factors = resolve_plan.resolve_factors(factors_node, document.factors or {}, model, self.faults)
-        if document.subject is not None and isinstance(subject_node, located.Mapping):
-            subject = resolve_plan.resolve_subject(
-                subject_node, document.subject, factor_names, model, self.faults
-            )
+        if isinstance(subject_node, located.Mapping):
+            resolve_plan.check_commands(subject_node, factor_names, model, self.faults)
+        if document.subject is not None:
+            subject = resolve_plan.resolve_subject(document.subject)
         if document.goal is not None and isinstance(goal_node, located.Mapping):
             goal = resolve_plan.resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
         design = resolve_plan.resolve_design(nodes.get("design"), document.design, self.designs, self.faults)

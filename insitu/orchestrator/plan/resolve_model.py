@@ -141,7 +141,7 @@ def _kind(
         native = known[source] or "a plain number"
         faults.at(
             unit.value if unit else node,
-            f"the unit '{fields.unit}' is {spell_dimension(dimension_of(fields.unit))}, but {source} is in {native}",
+            f"'{fields.unit}' is {spell_dimension(dimension_of(fields.unit))}, but {source} is in {native}",
             f"write unit: {known[source] or repr('')}",
         )
         return None

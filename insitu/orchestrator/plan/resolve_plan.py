@@ -34,12 +34,9 @@ def resolve_factors(
     for entry in node.entries:
         name = entry.key.text or ""
         if name not in model.declared:
-            can_be = [v.name for v in model.text.variables.values() if v.role in (Role.SET, Role.PARAMETER)]
-            faults.at(
-                entry.key,
-                f"the model has no variable '{name}'",
-                suggest(name, model.declared) if not can_be else suggest(name, can_be),
-            )
+            given = {v.name for v in model.text.variables.values() if v.role in (Role.MEASURED, Role.LATENT)}
+            can_be = [one for one in model.declared if one not in given]
+            faults.at(entry.key, f"the model has no variable '{name}'", suggest(name, can_be))
             continue
         variable = model.text.variables.get(name)
         if variable is None:  # its own fault is reported in the model
@@ -73,9 +70,9 @@ def _levels(
         for key in ("scale", "points"):
             if (extra := node.entry(key)) is not None:
                 faults.at(extra.key, f"'{key}' belongs to a range, not to levels", "remove it, or give a range")
-        if document.levels is not None and isinstance(listed.value, located.Sequence):
+        if isinstance(listed.value, located.Sequence):
             yield from _listed(listed.value, variable, faults)
-    elif ranged is not None and document.range is not None and isinstance(ranged.value, located.Sequence):
+    elif ranged is not None and isinstance(ranged.value, located.Sequence):
         yield from _ranged(ranged.value, document, variable, faults)
 
 
@@ -160,9 +157,9 @@ def _text(node: located.Node) -> str:
     return (node.text or "") if isinstance(node, located.Scalar) else ""
 
 
-def resolve_subject(
-    node: located.Mapping, document: SubjectDocument, factor_names: Collection[str], model: ResolvedModel, faults: FaultList
-) -> Subject:
+def check_commands(
+    node: located.Mapping, factor_names: Collection[str], model: ResolvedModel, faults: FaultList
+) -> None:
     """Check the placeholders of all commands.
 
     Parameters
@@ -172,16 +169,18 @@ def resolve_subject(
     """
     used: set[str] = set()
     for key in ("command", "prepare"):
-        entry = node.entry(key)
-        if entry is not None and getattr(document, key) is not None:
+        if (entry := node.entry(key)) is not None:
             used |= _check_command(entry, model, factor_names, faults)
     data = node.entry("data")
     if data is not None and isinstance(data.value, located.Mapping):
         for file in data.value.entries:
-            if file.key.text in document.data:
-                _check_data_command(file, faults)
-    if document.command and not _unfinished(node, document):
-        _check_unused(node, used, factor_names, model, faults)
+            _check_data_command(file, faults)
+    command = node.entry("command")
+    if command is not None:
+        _check_unused(command.value, used, factor_names, model, faults)
+
+
+def resolve_subject(document: SubjectDocument) -> Subject:
     return Subject(
         command=document.command,
         prepare=document.prepare or (),
@@ -189,10 +188,6 @@ def resolve_subject(
         page_cache=document.page_cache,
         environment=tuple(document.environment.items()),
     )
-
-
-def _unfinished(node: located.Mapping, document: SubjectDocument) -> bool:
-    return node.entry("prepare") is not None and document.prepare is None
 
 
 def _arguments(entry: located.Entry, faults: FaultList) -> Iterator[located.Scalar]:
@@ -240,7 +235,7 @@ def _check_data_command(entry: located.Entry, faults: FaultList) -> None:
 
 
 def _check_unused(
-    node: located.Mapping,
+    command: located.Node,
     used: Collection[str],
     factor_names: Collection[str],
     model: ResolvedModel,
@@ -249,9 +244,8 @@ def _check_unused(
     for name in factor_names:
         variable = model.text.variables.get(name)
         if variable is not None and variable.role is Role.PARAMETER and name not in used:
-            entry = node.entry("command")
             faults.at(
-                entry.value if entry else node,
+                command,
                 f"no command uses '{{{name}}}', so the factor '{name}' would change nothing",
                 f"put {{{name}}} into command or prepare",
             )
