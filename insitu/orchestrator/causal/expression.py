@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 MAX_LENGTH = 4000
 """Characters of a law."""
 MAX_DEPTH = 40
-"""Parentheses and signs within each other."""
+"""Parentheses within each other."""
+MAX_SIGNS = 3
+"""Minus signs in a row."""
 MAX_POWER = 16.0
 
 Array = NDArray[np.float64]
@@ -180,8 +182,10 @@ def _check_bounds(text: str) -> None:
         depth += {"(": 1, ")": -1}.get(character, 0)
         if not character.isspace():
             signs = signs + 1 if character == "-" else 0
-        if depth > MAX_DEPTH or signs > MAX_DEPTH:
+        if depth > MAX_DEPTH:
             raise LawError(f"the law is nested more than {MAX_DEPTH} deep", offset, "simplify it")
+        if signs > MAX_SIGNS:
+            raise LawError(f"more than {MAX_SIGNS} minus signs in a row", offset, "remove some")
 
 
 @cache
@@ -199,7 +203,9 @@ def _parser() -> Lark:
         def name(self, token: Token) -> Expression:
             if token in FUNCTIONS:
                 raise LawError(
-                    f"'{token}' is a function", token.start_pos or 0, f"write {token}(...), or use another name"
+                    f"'{token}' is a function",
+                    token.start_pos or 0,
+                    f"write {token}(...), or use another name",
                 )
             return Name(str(token), *_span(token))
 
@@ -208,12 +214,14 @@ def _parser() -> Lark:
 
         def sum(self, first: Expression, *rest: Any) -> Expression:
             terms = (first, *rest[1::2])
-            signs = (1, *(1 if token == "+" else -1 for token in rest[::2]))
-            return Sum(terms, signs, tuple(token.start_pos for token in rest[::2]), first.start, terms[-1].end)
+            signs = (1, *(1 if operator == "+" else -1 for operator in rest[::2]))
+            return Sum(
+                terms, signs, tuple(token.start_pos for token in rest[::2]), first.start, terms[-1].end
+            )
 
         def product(self, first: Expression, *rest: Any) -> Expression:
             factors = (first, *rest[1::2])
-            inverted = (False, *(token == "/" for token in rest[::2]))
+            inverted = (False, *(operator == "/" for operator in rest[::2]))
             return Product(factors, inverted, first.start, factors[-1].end)
 
         def exponent(self, minus: Token | None, token: Token) -> tuple[float, Token]:
@@ -290,8 +298,8 @@ def evaluate(node: Expression, values: Mapping[str, Array | float]) -> Array:
 
 def _evaluate(node: Expression, values: Mapping[str, Array | float]) -> Array:
     match node:
-        case Number(value=value):
-            return np.asarray(value, dtype=np.float64)
+        case Number(value=number):
+            return np.asarray(number, dtype=np.float64)
         case Name(name=name):
             return np.asarray(values[name], dtype=np.float64)
         case Negative(operand=operand):

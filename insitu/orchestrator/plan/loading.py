@@ -111,7 +111,9 @@ class _Loading:
 
     def from_texts(self, plan_source: str, model_source: str, model_path: Path) -> Plan:
         model_faults = FaultList(model_path)
-        model = _model(decode(model_source.encode("utf-8", "surrogatepass"), model_faults), model_faults, self.settable)
+        model = _model(
+            decode(model_source.encode("utf-8", "surrogatepass"), model_faults), model_faults, self.settable
+        )
         root, document = self._document(decode(plan_source.encode("utf-8", "surrogatepass"), self.faults))
         return self._finish(plan_source, model_source, root, document, model, model_faults)
 
@@ -128,12 +130,21 @@ class _Loading:
         model: ResolvedModel | None,
         model_faults: FaultList,
     ) -> Plan:
-        plan = self._resolve(source, model_source, root, document, model) if root and document and model else None
+        plan = (
+            self._resolve(source, model_source, root, document, model)
+            if root and document and model
+            else None
+        )
         raise_all(self.faults, model_faults)
         return _sound(plan)
 
     def _resolve(
-        self, source: str, model_source: str, root: located.Mapping, document: PlanDocument, model: ResolvedModel
+        self,
+        source: str,
+        model_source: str,
+        root: located.Mapping,
+        document: PlanDocument,
+        model: ResolvedModel,
     ) -> Plan | None:
         """Resolve every part that can be, for its faults; return the plan if none is missing."""
         nodes = {entry.key.text: entry.value for entry in root.entries}
@@ -166,11 +177,11 @@ class _Loading:
         )
 
 
-class _Incomplete(AssertionError):
+class _IncompleteError(AssertionError):
     """A part is missing though no fault was reported: a defect of the loader."""
 
 
 def _sound(part: P | None) -> P:
     if part is None:
-        raise _Incomplete
+        raise _IncompleteError
     return part

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
@@ -134,7 +134,7 @@ def raise_all(*lists: FaultList) -> None:
         raise FaultyFile(faults=faults)
 
 
-class _Stop(Exception):
+class _UnreadableError(Exception):
     """The rest of the file cannot be read; the fault is already in the list."""
 
 
@@ -159,7 +159,7 @@ def compose(source: str, faults: FaultList) -> Node | None:
     try:
         for event in yaml.parse(source, Loader=yaml.SafeLoader):
             builder.take(event)
-    except _Stop:
+    except _UnreadableError:
         return None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -180,6 +180,13 @@ def _syntax_hint(what: str) -> str:
     if "mapping values are not allowed" in what:
         return "put text that contains ': ' in quotes, and check the indentation"
     return "check brackets, quotes and the indentation near here"
+
+
+def _mark(mark: Any) -> yaml.Mark:
+    """The place of an event; only an event that was made by hand has none."""
+    if not isinstance(mark, yaml.Mark):
+        raise TypeError("an event without a place")
+    return mark
 
 
 class _Builder:
@@ -210,8 +217,8 @@ class _Builder:
         if isinstance(event, yaml.AliasEvent):
             self._place(self._alias(event))
             return
-        if getattr(event, "tag", None) is not None:
-            self._fault(event, f"the tag '{event.tag}' is not supported", "remove it; tags are never executed")
+        if (tag := getattr(event, "tag", None)) is not None:
+            self._fault(event, f"the tag '{tag}' is not supported", "remove it; tags are never executed")
         if isinstance(event, yaml.ScalarEvent):
             node = self._scalar(event)
             if event.anchor is not None:
@@ -236,8 +243,9 @@ class _Builder:
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         self._count(event, 1)
         text = None if event.style is None and event.value in _NULLS else event.value
-        line, column = event.start_mark.line + 1, event.start_mark.column + 1
-        raw = self._source[event.start_mark.index : event.end_mark.index]
+        start, end = _mark(event.start_mark), _mark(event.end_mark)
+        line, column = start.line + 1, start.column + 1
+        raw = self._source[start.index : end.index]
         raw_line, raw_column = line, column
         if event.style in ("'", '"'):
             raw, raw_column = raw[1:-1], column + 1
@@ -250,7 +258,7 @@ class _Builder:
 
     def _close(self, done: _Open) -> Node:
         self._count(done.start, 1)
-        mark = done.start.start_mark
+        mark = _mark(done.start.start_mark)
         size = 1 + sum(child.size for child in done.children)
         if isinstance(done.start, yaml.SequenceStartEvent):
             return Sequence(tuple(done.children), mark.line + 1, mark.column + 1, size)
@@ -260,12 +268,16 @@ class _Builder:
         seen: dict[str, Scalar] = {}
         for key, value in zip(children[::2], children[1::2], strict=True):
             if not isinstance(key, Scalar) or key.text is None:
-                self._faults.at(key, f"a key must be a name, not {describe(key)}", "put text with braces in quotes")
+                self._faults.at(
+                    key, f"a key must be a name, not {describe(key)}", "put text with braces in quotes"
+                )
             elif key.text == "<<":
                 self._faults.at(key, "merge keys are not supported", "write the keys out")
             elif key.text in seen:
                 first = seen[key.text]
-                self._faults.at(key, f"the key '{key.text}' appears twice", f"first on line {first.line}; keep one")
+                self._faults.at(
+                    key, f"the key '{key.text}' appears twice", f"first on line {first.line}; keep one"
+                )
             else:
                 seen[key.text] = key
                 yield Entry(key, value)
@@ -282,8 +294,9 @@ class _Builder:
             self._stop(event, f"more than {MAX_NODES} values, counting aliases", "write fewer, or no aliases")
 
     def _fault(self, event: yaml.Event, message: str, hint: str) -> None:
-        self._faults.add(event.start_mark.line + 1, event.start_mark.column + 1, message, hint)
+        mark = _mark(event.start_mark)
+        self._faults.add(mark.line + 1, mark.column + 1, message, hint)
 
     def _stop(self, event: yaml.Event, message: str, hint: str) -> NoReturn:
         self._fault(event, message, hint)
-        raise _Stop
+        raise _UnreadableError

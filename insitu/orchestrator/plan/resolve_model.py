@@ -157,7 +157,9 @@ def _laws(
         if entry.key.text not in (document.laws or {}) or not isinstance(entry.value, located.Scalar):
             continue
         if not entry.value.raw.strip():
-            faults.at(entry.value, f"the law of '{entry.key.text}' is empty", "as in: a * input_size / cpu_cores")
+            faults.at(
+                entry.value, f"the law of '{entry.key.text}' is empty", "as in: a * input_size / cpu_cores"
+            )
             continue
         found.append((entry.key.text or "", entry.value))
     return found

@@ -59,7 +59,11 @@ def resolve_factors(
 
 
 def _levels(
-    entry: located.Entry, node: located.Mapping, document: FactorDocument, variable: Variable, faults: FaultList
+    entry: located.Entry,
+    node: located.Mapping,
+    document: FactorDocument,
+    variable: Variable,
+    faults: FaultList,
 ) -> Iterator[float]:
     listed, ranged = node.entry("levels"), node.entry("range")
     if listed is None and ranged is None:
@@ -69,7 +73,9 @@ def _levels(
     elif listed is not None:
         for key in ("scale", "points"):
             if (extra := node.entry(key)) is not None:
-                faults.at(extra.key, f"'{key}' belongs to a range, not to levels", "remove it, or give a range")
+                faults.at(
+                    extra.key, f"'{key}' belongs to a range, not to levels", "remove it, or give a range"
+                )
         if isinstance(listed.value, located.Sequence):
             yield from _listed(listed.value, variable, faults)
     elif ranged is not None and isinstance(ranged.value, located.Sequence):
@@ -83,7 +89,11 @@ def _listed(node: located.Sequence, variable: Variable, faults: FaultList) -> It
         if level is None:
             continue
         if level in seen:
-            faults.at(item, f"the level {located.describe(item)} appears twice", "replicates repeat a level; keep one")
+            faults.at(
+                item,
+                f"the level {located.describe(item)} appears twice",
+                "replicates repeat a level; keep one",
+            )
             continue
         seen.add(level)
         yield level
@@ -101,7 +111,9 @@ def _level(item: located.Node, variable: Variable, faults: FaultList) -> float |
         faults.at(item, str(error), f"'{variable.name}' is in {unit or 'plain numbers'}")
         return None
     if variable.role is Role.SET and level <= 0:
-        faults.at(item, f"the level '{text}' of '{variable.name}' is not above zero", "'unlimited' leaves it alone")
+        faults.at(
+            item, f"the level '{text}' of '{variable.name}' is not above zero", "'unlimited' leaves it alone"
+        )
     elif variable.role is Role.PARAMETER and math.isinf(level):
         faults.at(item, f"'{variable.name}' is a parameter, so it cannot be unlimited", "write a number")
     elif variable.role is Role.PARAMETER and level < 0 and dimension:
@@ -127,7 +139,11 @@ def _ranged(
             faults.at(item, "a range has finite ends", "list the levels to include unlimited")
             return
     if low >= high:
-        faults.at(node, "the range does not go up", f"write the lower end first, as in [{_text(node.items[1])}, ...]")
+        faults.at(
+            node,
+            "the range does not go up",
+            f"write the lower end first, as in [{_text(node.items[1])}, ...]",
+        )
         return
     if document.scale == "log" and low <= 0:
         faults.at(node.items[0], "a log scale starts above zero", "raise the lower end, or use scale: linear")
@@ -193,7 +209,9 @@ def resolve_subject(document: SubjectDocument) -> Subject:
 def _arguments(entry: located.Entry, faults: FaultList) -> Iterator[located.Scalar]:
     if isinstance(entry.value, located.Sequence):
         if entry.value.items and _text(entry.value.items[0]) == "":
-            faults.at(entry.value.items[0], "the program's name is empty", "the first argument names the program")
+            faults.at(
+                entry.value.items[0], "the program's name is empty", "the first argument names the program"
+            )
         yield from (item for item in entry.value.items if isinstance(item, located.Scalar))
 
 
@@ -210,7 +228,11 @@ def _check_command(
                 continue
             if variable is None:
                 near = suggest(name, [*FOLDERS, *parameters])
-                faults.at(item, f"unknown placeholder '{{{name}}}'", f"{near}; literal text is written {{{{{name}}}}}")
+                faults.at(
+                    item,
+                    f"unknown placeholder '{{{name}}}'",
+                    f"{near}; literal text is written {{{{{name}}}}}",
+                )
             elif variable.role is not Role.PARAMETER:
                 faults.at(
                     item,
@@ -218,7 +240,9 @@ def _check_command(
                     "only a variable with role: parameter is substituted",
                 )
             elif name not in factor_names:
-                faults.at(item, f"'{{{name}}}' has no level: '{name}' is not a factor", f"add '{name}' to factors")
+                faults.at(
+                    item, f"'{{{name}}}' has no level: '{name}' is not a factor", f"add '{name}' to factors"
+                )
     return used
 
 
@@ -255,7 +279,11 @@ _EFFECT = re.compile(r"(\w+)\s*->\s*(\w+)")
 
 
 def resolve_goal(
-    node: located.Mapping, document: GoalDocument, factor_names: Collection[str], model: ResolvedModel, faults: FaultList
+    node: located.Mapping,
+    document: GoalDocument,
+    factor_names: Collection[str],
+    model: ResolvedModel,
+    faults: FaultList,
 ) -> Goal | None:
     """Check that the goal's cause is a factor and its outcome is measured."""
     entry = node.entry("effect")
@@ -264,7 +292,9 @@ def resolve_goal(
     effect = entry.value
     match = _EFFECT.search(effect.raw)
     if match is None:
-        faults.at(effect, "the effect must be written on one line, without escapes", "as in cpu_cores -> runtime")
+        faults.at(
+            effect, "the effect must be written on one line, without escapes", "as in cpu_cores -> runtime"
+        )
         return None
     cause, outcome = match[1], match[2]
     sound = True

@@ -72,7 +72,9 @@ _AS_QUANTITY = WithJsonSchema({"type": ["number", "string"]})
 Quantity = Annotated[str, _AS_QUANTITY]
 Duration = Annotated[str, _positive("s"), _AS_QUANTITY]
 Size = Annotated[str, _positive("B"), _AS_QUANTITY]
-Argument = Annotated[str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+Argument = Annotated[
+    str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
 Command = Annotated[tuple[Argument, ...], Field(min_length=1)]
 Unit = Annotated[str, AfterValidator(_unit)]
 FileName = Annotated[str, AfterValidator(_file_name)]
@@ -82,7 +84,11 @@ class Document(BaseModel):
     """A mapping of a file: only the keys named here."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", coerce_numbers_to_str=True, use_attribute_docstrings=True, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        coerce_numbers_to_str=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
     )
 
 
@@ -107,7 +113,10 @@ class FactorDocument(Document):
     model_config = ConfigDict(
         json_schema_extra={
             "oneOf": [
-                {"required": ["levels"], "not": {"anyOf": [{"required": ["scale"]}, {"required": ["points"]}]}},
+                {
+                    "required": ["levels"],
+                    "not": {"anyOf": [{"required": ["scale"]}, {"required": ["points"]}]},
+                },
                 {"required": ["range"]},
             ]
         }
