@@ -14,7 +14,7 @@ from insitu.orchestrator.causal.expression import (
     Power,
     Product,
     Sum,
-    spell,
+    shown,
 )
 from insitu.orchestrator.causal.linear import Term
 from insitu.orchestrator.units import NUMBER, Dimension, spell_dimension
@@ -78,7 +78,7 @@ def _sum(node: Sum, variables: Mapping[str, Dimension], report: Report) -> Dimen
         elif part != known:
             added = "adds" if node.signs[index] > 0 else "subtracts"
             error = (
-                f"{added} {spell_dimension(part)} ({spell(term)}) {_joined(added)} {spell_dimension(known)}"
+                f"{added} {spell_dimension(part)} ({shown(term)}) {_joined(added)} {spell_dimension(known)}"
             )
             report(
                 LawError(
@@ -102,7 +102,7 @@ def _call(node: Call, variables: Mapping[str, Dimension], report: Report) -> Dim
         if inner:
             report(
                 LawError(
-                    f"{node.function} of {spell_dimension(inner)} ({spell(argument)}) has no meaning",
+                    f"{node.function} of {spell_dimension(inner)} ({shown(argument)}) has no meaning",
                     argument.start,
                     "divide by a quantity of the same unit first",
                 )
@@ -115,7 +115,7 @@ def _call(node: Call, variables: Mapping[str, Dimension], report: Report) -> Dim
         if known is not None and part != known:
             message = f"{node.function} compares {spell_dimension(known)} with {spell_dimension(part)}"
             report(
-                LawError(f"{message} ({spell(argument)})", argument.start, "only like units can be compared")
+                LawError(f"{message} ({shown(argument)})", argument.start, "only like units can be compared")
             )
         known = part if known is None else known
     return known
@@ -142,7 +142,7 @@ def infer_parameters(
             continue
         if term.parameter is None:
             if coefficient != wanted:
-                message = f"the term {spell(term.coefficient)} is {spell_dimension(coefficient)}"
+                message = f"the term {shown(term.coefficient)} is {spell_dimension(coefficient)}"
                 hint = "multiply it by a parameter, whose unit then follows"
                 report(LawError(f"{message}, but {outcome} is {spell_dimension(wanted)}", term.start, hint))
             continue

@@ -26,6 +26,8 @@ MAX_SIGNS = 3
 """Minus signs in a row."""
 MAX_POWER = 16.0
 
+_SHOWN = 60
+
 Array = NDArray[np.float64]
 
 GRAMMAR = r"""
@@ -333,6 +335,12 @@ _SUM, _PRODUCT, _SIGNED, _ATOM = range(4)
 def spell(node: Expression) -> str:
     """Write an expression as text that parses to the same expression, with no needless parentheses."""
     return _spell(node, _SUM)
+
+
+def shown(node: Expression) -> str:
+    """As `spell`, cut to what fits into a message."""
+    text = spell(node)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def _spell(node: Expression, level: int) -> str:

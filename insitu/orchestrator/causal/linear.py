@@ -15,7 +15,7 @@ from insitu.orchestrator.causal.expression import (
     Product,
     Sum,
     names,
-    spell,
+    shown,
 )
 
 _ONE = Number(1.0)
@@ -63,11 +63,11 @@ def split(node: Expression, parameters: Collection[str]) -> tuple[Term, ...]:
             )
         case Product():
             return _split_product(node, parameters)
-        case Power(base=base, exponent=exponent) if exponent == 1:
-            return split(base, parameters)
-        case Power(base=base):
+        case Power(base=base, exponent=exponent):
+            if exponent == 1:
+                return split(base, parameters)
             raise _not_linear(base, parameters, f"'{{}}' is raised to the power {exponent:g}")
-    raise _not_linear(node, parameters, f"'{{}}' is inside {spell(node)}")
+    raise _not_linear(node, parameters, f"'{{}}' is inside {shown(node)}")
 
 
 def _negative(term: Term) -> Term:

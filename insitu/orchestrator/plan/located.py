@@ -7,6 +7,7 @@ that ``no``, ``1:30`` and ``010`` mean what they look like; the schema decides t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ MAX_DEPTH = 32
 MAX_NODES = 20_000
 """Nodes of a file after its aliases are written out."""
 
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+"""Anchor and tag in front of a value."""
 _NULLS = {"", "~", "null", "Null", "NULL"}
 
 
@@ -246,6 +249,11 @@ class _Builder:
         start, end = _mark(event.start_mark), _mark(event.end_mark)
         line, column = start.line + 1, start.column + 1
         raw = self._source[start.index : end.index]
+        if event.anchor is not None or event.tag is not None:
+            properties = _PROPERTIES.match(raw)
+            before = properties.end() if properties else 0
+            line, column = advance(raw, before, line, column)
+            raw = raw[before:]
         raw_line, raw_column = line, column
         if event.style in ("'", '"'):
             raw, raw_column = raw[1:-1], column + 1

@@ -200,7 +200,7 @@ def _explain(node: Node, kind: str, context: dict[str, Any], message: str) -> tu
         return f"must be {context['expected']}, not {found}", suggest(found.strip("'"), names)
     if kind in _BOUNDS:
         relation, key = _BOUNDS[kind]
-        return f"must be {relation} {context[key]}, not {found}", None
+        return f"must be {relation} {context[key]:g}, not {found}", None
     if kind == "finite_number":
         return f"must be a finite number, not {found}", None
     if kind == "string_pattern_mismatch":

@@ -192,7 +192,8 @@ def check_commands(
         for file in data.value.entries:
             _check_data_command(file, faults)
     command = node.entry("command")
-    if command is not None:
+    known = {*FOLDERS, *model.declared}
+    if command is not None and used <= known:  # else the misspelt one may be meant
         _check_unused(command.value, used, factor_names, model, faults)
 
 

@@ -277,4 +277,6 @@ def _schema(document: type[Document], required: tuple[str, ...]) -> dict[str, An
     schema = document.model_json_schema(schema_generator=_Generator)
     version = {"const": 1, "default": 1, "description": "Version of this format.", "title": "Version"}
     schema["properties"]["version"] = version
+    for name, field in document.model_fields.items():  # some are lost where a key refers to a definition
+        schema["properties"][name]["description"] = field.description
     return {"$schema": DIALECT, **schema, "required": list(required)}
