@@ -134,6 +134,11 @@ _PLAIN: Mapping[str, Callable[[Array], Array]] = {"log": np.log, "exp": np.exp, 
 _FOLDED: Mapping[str, Callable[[Array, Array], Array]] = {"min": np.minimum, "max": np.maximum}
 
 
+def negate(node: Expression, start: int) -> Expression:
+    """The negative of an expression; two signs cancel, so that negatives never nest."""
+    return node.operand if isinstance(node, Negative) else Negative(node, start, node.end)
+
+
 def parse(text: str) -> Expression:
     """Parse the right side of a law.
 
@@ -212,7 +217,7 @@ def _parser() -> Lark:
             return Name(str(token), *_span(token))
 
         def negative(self, minus: Token, operand: Expression) -> Expression:
-            return Negative(operand, minus.start_pos or 0, operand.end)
+            return negate(operand, minus.start_pos or 0)
 
         def sum(self, first: Expression, *rest: Any) -> Expression:
             terms = (first, *rest[1::2])

@@ -15,6 +15,7 @@ from insitu.orchestrator.causal.expression import (
     Product,
     Sum,
     names,
+    negate,
     shown,
 )
 
@@ -71,7 +72,7 @@ def split(node: Expression, parameters: Collection[str]) -> tuple[Term, ...]:
 
 
 def _negative(term: Term) -> Term:
-    return Term(term.parameter, Negative(term.coefficient, term.start), term.start)
+    return Term(term.parameter, negate(term.coefficient, term.start), term.start)
 
 
 def _split_product(node: Product, parameters: Collection[str]) -> tuple[Term, ...]:
