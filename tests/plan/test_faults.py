@@ -249,7 +249,7 @@ def test_an_alias_bomb_is_refused_at_the_alias_that_is_too_much(faults_of: Fault
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     found = faults_of(plan="\n".join(lines))
     assert [fault.split(" | ")[0] for fault in found] == [
-        "plan.yaml:5:10 more than 20000 values, counting aliases"
+        "plan.yaml:4:25 more than 5000 values, counting aliases"
     ]
 
 
@@ -258,3 +258,11 @@ def test_the_fault_of_an_anchor_is_reported_once(faults_of: Faults) -> None:
     plan = changed(plan, '[sort, -o, "{scratch}/out", "{scratch}/in"]', "*c")
     plan = changed(plan, "{data}/text", "{date}/text")
     assert [fault.split(" ")[0] for fault in faults_of(plan=plan)] == ["plan.yaml:3:42"]
+
+
+def test_a_fault_cannot_steer_the_terminal_or_flood_it(faults_of: Faults) -> None:
+    plan = changed(PLAN, "name: sort-under-throttle", f'"\\e[2Jname": {"x" * 5000}\nname: {"y" * 5000}')
+    found = faults_of(plan=plan)
+    assert [fault.split(" ")[0] for fault in found] == ["plan.yaml:1:1", "plan.yaml:2:7"]
+    assert found[0].startswith("plan.yaml:1:1 unknown key '\\x1b[2Jname'")
+    assert all(len(fault) < 700 and fault.isprintable() for fault in found)

@@ -18,7 +18,9 @@ import yaml
 from insitu.orchestrator.errors import Fault, FaultyFile
 
 MAX_DEPTH = 32
-MAX_NODES = 20_000
+MAX_MESSAGE = 300
+"""Characters of a fault's message, which may quote the file."""
+MAX_NODES = 5_000
 """Nodes of a file after its aliases are written out."""
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
@@ -116,18 +118,26 @@ def describe(node: Node) -> str:
 
 @dataclass(slots=True)
 class FaultList:
-    """Faults of one file, collected until all of it has been read."""
+    """Faults of one file, collected until all of it has been read.
+
+    Each is there once: an anchor's fault is met again at each of its aliases.
+    """
 
     path: Path
-    faults: list[Fault] = field(default_factory=list)
+    faults: dict[Fault, None] = field(default_factory=dict)
 
     def at(self, node: Node, message: str, hint: str | None = None) -> None:
         self.add(node.line, node.column, message, hint)
 
     def add(self, line: int, column: int, message: str, hint: str | None = None) -> None:
-        fault = Fault(self.path, line, column, message, hint)
-        if fault not in self.faults:  # an anchor's fault is met again at each of its aliases
-            self.faults.append(fault)
+        fault = Fault(self.path, line, column, _printable(message), hint and _printable(hint))
+        self.faults[fault] = None
+
+
+def _printable(text: str) -> str:
+    """Escape what could steer the reader's terminal, and cut what would flood it."""
+    cut = text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 3] + "..."
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut)
 
 
 def raise_all(*lists: FaultList) -> None:
