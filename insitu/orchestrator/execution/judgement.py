@@ -148,6 +148,10 @@ def _measurements(seen: Observation) -> dict[str, float]:
     for name, column in _FROM_SAMPLES.items():
         if column in seen.samples:
             measured[name] = float(seen.samples[column][-1] - seen.samples[column][0])
+    for name, column in _SHARES.items():
+        if column in seen.samples:
+            stalled_s = float(seen.samples[column][-1] - seen.samples[column][0])
+            measured[name] = stalled_s / exited.wall_s
     if seen.peak_memory_bytes is not None:
         measured["peak_memory"] = seen.peak_memory_bytes
     return measured
@@ -158,8 +162,8 @@ _FROM_SAMPLES = {
     "read_bytes": "read_bytes",
     "write_bytes": "write_bytes",
     "throttled_time": "throttled_s",
-    "cpu_pressure": "cpu_stall_s",
-    "io_pressure": "io_stall_s",
-    "memory_pressure": "memory_stall_s",
 }
 """Where the node counts for the whole group, that counts: resource usage misses children not waited for."""
+
+_SHARES = {"cpu_pressure": "cpu_stall_s", "io_pressure": "io_stall_s", "memory_pressure": "memory_stall_s"}
+"""Pressure is the share of the trial in which some process was stalled."""

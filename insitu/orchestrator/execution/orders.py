@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.plan.placeholders import spell_level, substitute
 from insitu.orchestrator.plan.types import Guards, Plan, Role
 from insitu.orchestrator.store.records import PlannedTrial, TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An argument list, ready but for the folders that only the node knows."""
+    """An argument list with placeholders, and what is known of them before a node is."""
 
     arguments: tuple[str, ...]
+    values: tuple[tuple[str, str], ...] = ()
 
     def on_node(self, scratch: str, data: str) -> tuple[str, ...]:
-        """The argument list with ``{scratch}`` and ``{data}`` filled in."""
-        folders = {"scratch": scratch, "data": data, "python": sys.executable}
-        return tuple(_fill(argument, folders) for argument in self.arguments)
+        """The argument list with everything filled in, folders included."""
+        values = {**dict(self.values), "scratch": scratch, "data": data, "python": sys.executable}
+        return tuple(substitute(argument, values) for argument in self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ def order_for(plan: Plan, planned: PlannedTrial) -> TrialOrder:
         if variable.role is Role.SET:
             levels.append(SetLevel(name, variable.source or "", variable.unit, assigned[name]))
         elif variable.role is Role.PARAMETER:
-            values[name] = _spell(assigned[name])
+            values[name] = spell_level(assigned[name], variable.unit)
             parameters.append((name, assigned[name], variable.unit))
-    subject = plan.subject
+    subject, filled = plan.subject, tuple(values.items())
     return TrialOrder(
         planned=planned,
-        command=_program(subject.command, values),
-        prepare=_program(subject.prepare, values) if subject.prepare else None,
+        command=Program(subject.command, filled),
+        prepare=Program(subject.prepare, filled) if subject.prepare else None,
         environment=subject.environment,
         page_cache=subject.page_cache,
         levels=tuple(levels),
@@ -85,18 +85,4 @@ def order_for(plan: Plan, planned: PlannedTrial) -> TrialOrder:
 
 def data_programs(plan: Plan) -> tuple[tuple[str, Program], ...]:
     """The commands that make the run's data, by file name."""
-    return tuple((name, _program(command, {})) for name, command in plan.subject.data)
-
-
-def _program(arguments: tuple[str, ...], values: Mapping[str, str]) -> Program:
-    return Program(tuple(_fill(argument, values) for argument in arguments))
-
-
-def _fill(argument: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), argument)
-
-
-def _spell(level: float) -> str:
-    if level != level or level in (float("inf"), float("-inf")):
-        raise InputError(f"a parameter of the subject cannot be {level}")
-    return str(int(level)) if level == int(level) else repr(level)
+    return tuple((name, Program(command)) for name, command in plan.subject.data)

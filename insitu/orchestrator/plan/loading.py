@@ -172,6 +172,7 @@ class _Loading:
             guards=resolve_plan.resolve_guards(document.guards),
             goal=goal,
             model=model.text,
+            when_unsettable=document.when_unsettable,
             plan_source=source,
             model_source=model_source,
         )

@@ -195,6 +195,8 @@ class PlanDocument(Document):
     """Path of the model file, relative to this file."""
     factors: Annotated[dict[str, FactorDocument], Field(min_length=1)] | None = None
     """The variables that trials set, each with its levels."""
+    when_unsettable: Literal["refuse", "leave"] = "refuse"
+    """What to do about a factor that this machine cannot set: refuse to run, or leave it as it is and say so."""
     goal: GoalDocument | None = None
     """The question."""
     design: DesignDocument = DesignDocument()

@@ -188,7 +188,13 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An experiment as the user submitted it, resolved against its model."""
+    """An experiment as the user submitted it, resolved against its model.
+
+    Attributes
+    ----------
+    when_unsettable
+        ``refuse`` to run where a factor cannot be set, or ``leave`` it as it is.
+    """
 
     name: str
     path: Path
@@ -201,3 +207,4 @@ class Plan:
     model: ModelText
     plan_source: str
     model_source: str
+    when_unsettable: str = "refuse"
