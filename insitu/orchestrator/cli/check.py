@@ -1,0 +1,79 @@
+"""``insitu check``: everything that ``run`` would refuse, found without running."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def check(
+    plan: Annotated[Path, typer.Argument(help="The plan (YAML).", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", help="Where the run directory would be: its disk matters.")
+    ] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Check a plan and its model against this machine, and show the trials; executes no subject."""
+    from insitu.orchestrator import experiment
+    from insitu.orchestrator.cli import machine
+    from insitu.orchestrator.report.wording import count
+    from insitu.orchestrator.units import format_quantity
+
+    loaded, blueprint = experiment.read(plan)
+    with machine.probe_folder(out) as folder:
+        prepared = experiment.prepare(loaded, blueprint, folder)
+        machine.try_sandbox(folder)
+    trials = experiment.design_trials(prepared.plan)
+    expected = machine.expected_duration(prepared, out, len(trials))
+    units = {name: variable.unit for name, variable in blueprint.variables.items()}
+    if as_json:
+        document = {
+            "plan": prepared.plan.name,
+            "trials": [
+                {
+                    "trial": trial.trial,
+                    "block": trial.block,
+                    "baseline": trial.baseline,
+                    "levels": {
+                        name: None if level == float("inf") else level
+                        for name, level in trial.assignment.levels
+                    },
+                }
+                for trial in trials
+            ],
+            "mechanisms": {c.variable: c.mechanism for c in prepared.capabilities},
+            "left_unset": {left.variable: left.reason for left in prepared.left_unset},
+            "expected_s": expected.seconds,
+            "at_most_s": expected.at_most_s,
+        }
+        typer.echo(json.dumps(document, allow_nan=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials, {expected.text}", highlight=False)
+    for capability in prepared.capabilities:
+        weak = f" [yellow](weaker: {capability.reason}; {capability.remedy})[/]" if capability.weaker else ""
+        console.print(f"  {capability.variable} by {capability.mechanism}{weak}", highlight=False)
+    for left in prepared.left_unset:
+        console.print(
+            f"  [yellow]{left.variable} is left as it is: {left.reason}[/]\n    to set it: {left.remedy}",
+            highlight=False,
+        )
+    table = Table(box=None, header_style="bold")
+    table.add_column("trial", justify="right")
+    table.add_column("block", justify="right")
+    names = [name for name, _ in trials[0].assignment.levels]
+    for name in names:
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for trial in trials:
+        levels = trial.assignment.as_dict()
+        shown = [format_quantity(levels[name], units[name]) for name in names]
+        table.add_row(str(trial.trial), str(trial.block), *shown, "baseline" if trial.baseline else "")
+    console.print(table)
+    console.print(f"nothing wrong found; {count(len(trials), 'trial')} would run with: insitu run {plan}")

@@ -1,0 +1,106 @@
+"""``insitu doctor``: what this machine can set, by which mechanism, and what is missing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; `remedy` is the command that would change it."""
+
+    what: str
+    verdict: str
+    how: str
+    remedy: str = ""
+
+
+def doctor(
+    out: Annotated[Path, typer.Option("--out", help="Where runs would be: their disk is examined.")] = Path(
+        "runs"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say what this machine can set and measure, and the command that would fix what is missing."""
+    findings = _findings(out)
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        _print(findings)
+    if any(finding.verdict == "missing" and finding.what == "sandbox" for finding in findings):
+        raise typer.Exit(3)
+
+
+def _findings(out: Path) -> list[Finding]:
+    from insitu.injectors import node, recovery, registry
+    from insitu.injectors.cgroups import PRESSURE
+    from insitu.orchestrator.cli import machine
+    from insitu.orchestrator.errors import CannotExecute
+    from insitu.orchestrator.units import format_quantity
+
+    findings: list[Finding] = []
+    with machine.probe_folder(out) as folder:
+        here = node.survey(folder)
+        for name, injector in registry.injectors().items():
+            can = injector.capability(here)
+            reach = f"{format_quantity(can.low, can.unit)} to {format_quantity(can.high, can.unit)}"
+            verdict = "missing" if not can.settable else "weaker" if can.weaker else "ok"
+            how = f"{can.mechanism}, {reach}" if can.settable else can.reason
+            findings.append(Finding(name, verdict, how + (f" ({can.reason})" if can.weaker else ""), can.remedy))
+        try:
+            findings.append(Finding("sandbox", "ok", machine.try_sandbox(folder)))
+        except CannotExecute as exc:
+            findings.append(Finding("sandbox", "missing", exc.message, exc.hint or ""))
+    measured = {
+        "processor time": "cpuacct" if here.hierarchies.version.get("cpu") == 1 else "cpu",
+        "peak memory": "memory",
+        "pressure (PSI)": PRESSURE,
+        "process limit": "pids",
+    }
+    weaker = {
+        "processor time": "per process, from /proc",
+        "peak memory": "of the largest process only",
+        "process limit": "RLIMIT_NPROC of the user namespace",
+    }
+    for what, controller in measured.items():
+        if here.hierarchies.usable(controller):
+            how = f"cgroup{here.hierarchies.version[controller]}.{controller}"
+            findings.append(Finding(what, "ok", how))
+        else:
+            findings.append(
+                Finding(
+                    what,
+                    "weaker" if what in weaker else "missing",
+                    f"{weaker.get(what, 'not measured')} ({here.hierarchies.problem(controller)})",
+                    "run as root",
+                )
+            )
+    disk = here.device.name if here.device else here.device_problem
+    findings.append(Finding("disk of the runs", "ok" if here.device else "missing", disk))
+    left = recovery.journals()
+    if left:
+        dead = f"{len(left)} journals of this user"
+        findings.append(Finding("leftovers", "weaker", dead, "insitu recover"))
+    else:
+        findings.append(Finding("leftovers", "ok", "none"))
+    return findings
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    marks = {"ok": "[green]ok[/]", "weaker": "[yellow]weaker[/]", "missing": "[red]missing[/]"}
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("what", "", "how, or why not"):
+        table.add_column(heading, overflow="fold")
+    for finding in findings:
+        how = escape(finding.how) + (f"\n[dim]to change: {escape(finding.remedy)}[/]" if finding.remedy else "")
+        table.add_row(finding.what, marks[finding.verdict], how)
+    Console().print(table)

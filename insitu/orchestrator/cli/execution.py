@@ -1,0 +1,178 @@
+"""What ``run`` and ``resume`` share: a clean node, a store, a cluster, the loop, the results."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from insitu.orchestrator.experiment import Experiment
+    from insitu.orchestrator.loop import Outcome
+    from insitu.orchestrator.store.run import RunStore
+
+
+def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
+    """Make the run directory with every planned trial in it, and execute them."""
+    from insitu import __version__
+    from insitu.orchestrator import experiment
+    from insitu.orchestrator.store.run import RunStore
+
+    plan = prepared.plan
+    _clean_node()
+    facts = {
+        "name": plan.name,
+        "run_id": secrets.token_hex(4),
+        "created_at": time.time(),
+        "status": "running",
+        "seed": plan.design.seed,
+        "insitu_version": __version__,
+        "python_version": platform.python_version(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count() or 0,
+    }
+    for left in prepared.left_unset:
+        facts[f"left_unset_{left.variable}"] = f"{left.reason}; to set it: {left.remedy}"
+    for capability in prepared.capabilities:
+        if capability.weaker:
+            facts[f"weaker_{capability.variable}"] = f"{capability.mechanism}: {capability.reason}"
+    with RunStore.create(directory, plan.plan_source, plan.model_source, facts) as store:
+        store.plan_trials(experiment.design_trials(plan))
+        _execute(prepared, store, quiet=quiet)
+
+
+def go_on(directory: Path, *, quiet: bool) -> None:
+    """Execute the trials of a run that have no result yet."""
+    from insitu.orchestrator import experiment
+    from insitu.orchestrator.cli import machine
+    from insitu.orchestrator.store.run import RunStore
+
+    with RunStore.open(directory) as store:
+        plan, blueprint = experiment.read_stored(store)
+        with machine.probe_folder(directory) as folder:
+            prepared = experiment.prepare(plan, blueprint, folder)
+        _clean_node()
+        store.reset_running()
+        if not store.trials():  # killed between making the directory and planning
+            store.plan_trials(experiment.design_trials(prepared.plan))
+        _execute(prepared, store, quiet=quiet)
+
+
+def _clean_node(within_s: float = 10.0) -> None:
+    """Undo what dead runs left here, before anything new is held."""
+    from insitu.injectors import recovery
+    from insitu.orchestrator.errors import NodeDirty
+
+    deadline = time.monotonic() + within_s
+    while True:
+        outcomes = [recovery.recover_journal(path) for path in recovery.journals()]
+        # a guard may be at one this very moment; one that is in use by a living owner names it
+        if not any(o.in_use and o.header is None for o in outcomes) or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    failures = [failure for outcome in outcomes for failure in outcome.failures]
+    if failures:
+        raise NodeDirty("\n".join(failures), hint="insitu recover")
+
+
+def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
+    from insitu.orchestrator import loop
+    from insitu.orchestrator.cli import results
+    from insitu.orchestrator.cli.progress import progress
+    from insitu.orchestrator.errors import GoalNotReached, InsituError
+    from insitu.orchestrator.execution.cluster import local_cluster
+    from insitu.orchestrator.report.terminal import print_summary
+
+    directory = store.directory
+    run_id = str(store.meta()["run_id"])
+    workspace = directory / "work"
+    store.set_meta("status", "running")
+    try:
+        with _termination_as_interrupt(), progress(prepared, quiet=quiet) as watcher:
+            watcher.stage("starting ray on this machine")
+            with local_cluster(run_id, workspace, directory.absolute()) as cluster:
+                outcome = loop.execute(prepared, store, cluster, watcher)
+                watcher.stage("shutting ray down")
+    except KeyboardInterrupt:
+        store.set_meta("status", "interrupted")
+        store.export_samples()
+        raise GoalNotReached(
+            "interrupted; the node is clean and every finished trial is stored",
+            hint=f"insitu resume {directory}",
+            reason="interrupted",
+        ) from None
+    except InsituError:
+        store.set_meta("status", "failed")
+        raise
+    finally:
+        _remove_if_empty(workspace)
+    store.set_meta("status", outcome.ending.value)
+    store.set_meta("reason", outcome.text)
+    store.set_meta("finished_at", time.time())
+    store.export_samples()
+    summary = results.write_results(store)
+    print_summary(summary)
+    typer.echo(f"run:    {directory}")
+    typer.echo(f"report: {directory / 'report.html'}")
+    _conclude(prepared, outcome, summary.analysis)
+
+
+def _conclude(prepared: Experiment, outcome: Outcome, analysis: object) -> None:
+    from insitu.orchestrator.errors import GoalNotReached, NotIdentified
+    from insitu.orchestrator.estimation.analysis import Analysis
+    from insitu.orchestrator.loop import Ending
+
+    assert isinstance(analysis, Analysis)
+    hints = {
+        Ending.BUDGET: "raise `budget` in the plan and run it again",
+        Ending.SUBJECT_FAILED: "run the command by hand, and correct the plan",
+        Ending.INVALID: "see the reasons above; a quieter machine, or other levels, may help",
+    }
+    if outcome.ending is not Ending.COMPLETE:
+        raise GoalNotReached(outcome.text, hint=hints[outcome.ending], reason=outcome.ending.value)
+    if analysis.fit is None:
+        raise NotIdentified(analysis.problem, hint=analysis.remedy or None)
+    goal = prepared.plan.goal
+    if goal is None or goal.relative_half_width is None or analysis.effect is None:
+        return
+    if analysis.effect.relative_half_width > goal.relative_half_width:
+        raise GoalNotReached(
+            f"the effect is known to {analysis.effect.relative_half_width:.0%} only, "
+            f"not to the {goal.relative_half_width:.0%} asked for",
+            hint="raise `design.replicates`",
+            reason="budget",
+        )
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as cleanly as Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, interrupt) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

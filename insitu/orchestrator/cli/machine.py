@@ -1,0 +1,107 @@
+"""What ``check``, ``doctor`` and ``run`` ask of this machine alike."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.experiment import Experiment
+
+_START_S = 6.0
+"""Starting and stopping ray, at worst; measured 3 to 6 s on two cores."""
+
+
+@contextmanager
+def probe_folder(out: Path) -> Iterator[Path]:
+    """A folder on the disk that `out` would be on, made for the check and gone after it."""
+    from insitu.orchestrator.errors import CannotExecute
+
+    parent = out.absolute()
+    while not parent.is_dir():
+        parent = parent.parent
+    folder = parent / f"insitu-probe-{secrets.token_hex(4)}"
+    try:
+        folder.mkdir()
+    except OSError as exc:
+        raise CannotExecute(
+            f"cannot make a run directory under {parent}: {exc.strerror}",
+            hint="choose another place with --out",
+        ) from exc
+    try:
+        yield folder
+    finally:
+        folder.rmdir()
+
+
+def try_sandbox(folder: Path) -> str:
+    """Build and leave one sandbox.
+
+    Returns
+    -------
+    str
+        What it is made of.
+
+    Raises
+    ------
+    CannotExecute
+        If the kernel refuses it, with the remedy.
+    """
+    from insitu.orchestrator.errors import CannotExecute
+    from insitu.orchestrator.execution.sandbox.trial_run import try_once
+
+    problem = try_once(folder)
+    if problem:
+        hint = "run as root" if os.geteuid() else "this container lacks CAP_SYS_ADMIN"
+        raise CannotExecute(
+            f"the sandbox cannot be built here: {problem}",
+            hint=f"{hint}, or allow user namespaces: sysctl user.max_user_namespaces=10000 "
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        )
+    return "namespaces and overlay" if os.geteuid() == 0 else "user namespace and overlay"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How long a run would take; ``seconds`` is ``None`` where nothing is known but a bound."""
+
+    seconds: float | None
+    at_most_s: float
+    text: str
+
+
+def expected_duration(experiment: Experiment, runs: Path, trials: int) -> Expected:
+    """From the newest earlier run of the same plan and model under `runs`, else from the plan's limits."""
+    bound = _START_S + trials * experiment.plan.guards.trial_timeout_s
+    if experiment.plan.budget.time_s is not None:
+        bound = min(bound, _START_S + experiment.plan.budget.time_s)
+    earlier = _earlier_durations(experiment, runs)
+    if earlier:
+        seconds = _START_S + trials * sum(earlier) / len(earlier)
+        return Expected(seconds, bound, f"about {seconds:.0f} s (as the run before), at most {bound:.0f} s")
+    return Expected(None, bound, f"at most {bound:.0f} s (an earlier run would tell more)")
+
+
+def _earlier_durations(experiment: Experiment, runs: Path) -> list[float]:
+    from insitu.orchestrator.errors import InsituError
+    from insitu.orchestrator.store.run import RunStore
+
+    databases = sorted(runs.glob("*/run.db"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for database in databases[:20]:
+        try:
+            with RunStore.open(database.parent, read_only=True) as store:
+                same = (store.plan_source, store.model_source) == (
+                    experiment.plan.plan_source,
+                    experiment.plan.model_source,
+                )
+                durations = [t.record.duration_s for t in store.trials() if t.record] if same else []
+        except InsituError:
+            continue
+        if durations:
+            return durations
+    return []

@@ -1,0 +1,127 @@
+"""What is seen while a plan executes: a live line on a terminal, one line per trial elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from insitu.orchestrator.experiment import Experiment
+    from insitu.orchestrator.loop import Watcher
+    from insitu.orchestrator.store.ledger import Ledger
+    from insitu.orchestrator.store.records import PlannedTrial, TrialRecord
+
+
+@contextmanager
+def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
+    """A watcher for the loop, fit for where stderr goes."""
+    from rich.console import Console
+
+    units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
+    console = Console(stderr=True, highlight=False, quiet=quiet)
+    for left in prepared.left_unset:
+        console.print(f"[yellow]{left.variable} is left as it is:[/] {left.reason}\n  to set it: {left.remedy}")
+    for capability in prepared.capabilities:
+        if capability.weaker:
+            console.print(
+                f"[yellow]{capability.variable} by {capability.mechanism} only:[/] {capability.reason}"
+                f"\n  {capability.remedy}"
+            )
+    if quiet or not console.is_terminal:
+        yield _Lines(console, units)
+        return
+    with _bar(console) as bar:
+        yield _Live(console, units, bar)
+
+
+def _bar(console: Console) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        MofNCompleteColumn(),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("[dim]elapsed,[/] {task.fields[remaining]}"),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+    )
+
+
+class _Lines:
+    """One line per finished trial."""
+
+    def __init__(self, console: Console, units: dict[str, str]) -> None:
+        self._console = console
+        self._units = units
+        self._levels = ""
+
+    def stage(self, text: str) -> None:
+        self._console.print(f"[dim]{text}[/]")
+
+    def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
+        del ledger
+        self._levels = _levels(planned, self._units)
+
+    def ended(self, record: TrialRecord, ledger: Ledger) -> None:
+        self._console.print(f"{ledger.valid:>4}/{ledger.total}  {_result(record)}  {self._levels}")
+
+
+class _Live:
+    """A bar with elapsed and remaining time and the trial at hand; bad trials stay above it."""
+
+    def __init__(self, console: Console, units: dict[str, str], bar: Progress) -> None:
+        self._console = console
+        self._units = units
+        self._bar = bar
+        self._task: TaskID = bar.add_task("", total=None, remaining="")
+        self._begin: float | None = None
+        self._executed = 0
+
+    def stage(self, text: str) -> None:
+        self._bar.update(self._task, description=text)
+
+    def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
+        self._begin = self._begin or time.monotonic()
+        text = f"trial {planned.trial}: {_levels(planned, self._units)}"
+        self._bar.update(self._task, completed=ledger.valid, total=ledger.total, description=text)
+
+    def ended(self, record: TrialRecord, ledger: Ledger) -> None:
+        from insitu.orchestrator.store.records import TrialState
+
+        self._executed += 1
+        left_s = (ledger.total - ledger.valid) * (time.monotonic() - (self._begin or 0.0)) / self._executed
+        self._bar.update(self._task, completed=ledger.valid, remaining=f"{left_s:.0f} s left")
+        if record.state is not TrialState.VALID:
+            self._console.print(f"trial {record.trial}: {_result(record)}")
+
+
+def _levels(planned: PlannedTrial, units: dict[str, str]) -> str:
+    from insitu.orchestrator.units import format_quantity
+
+    if planned.baseline:
+        return "baseline"
+    return ", ".join(
+        f"{name} {format_quantity(level, units[name])}"
+        for name, level in planned.assignment.levels
+        if math.isfinite(level)
+    )
+
+
+def _result(record: TrialRecord) -> str:
+    from rich.markup import escape
+
+    from insitu.orchestrator.store.records import TrialState
+
+    wall_s = record.measurements.get("wall_time")
+    took = f"{wall_s:7.3f} s" if wall_s is not None else "         "
+    if record.state is TrialState.VALID:
+        return f"{took} [green]valid[/]"
+    colour = "yellow" if record.state is TrialState.INVALID else "red"
+    return f"{took} [{colour}]{record.state.value}[/] {escape('; '.join(record.reasons))}"

@@ -1,0 +1,23 @@
+"""``insitu report``: the page of a run, written anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write.", show_default="RUN/report.html")
+    ] = None,
+) -> None:
+    """Write report.html: one file, readable without any network."""
+    from insitu.orchestrator.cli import results
+    from insitu.orchestrator.report.page import write_report
+
+    target = out or run / "report.html"
+    write_report(target, results.summary_of(run))
+    typer.echo(str(target))
