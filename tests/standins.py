@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ Levels = Mapping[str, float]
 
 @dataclass(frozen=True)
 class StandInLaw:
+    """Quacks like the blueprint's law; typed as Any below, since it is none."""
+
     variable: str
     text: str
     terms: dict[str, Callable[[Levels], float]]
@@ -58,7 +61,7 @@ class StandInBlueprint:
         return self.laws[name].parents if name in self.laws else ()
 
 
-SORT_LAW = StandInLaw(
+SORT_LAW: Any = StandInLaw(
     variable="runtime",
     text="c + a * input_size / disk_read_rate + b * input_size / cpu_cores",
     terms={
@@ -77,12 +80,12 @@ SORT_VARIABLES = {
     "cpu_cores": Variable("cpu_cores", "core", Role.SET, "cpu.cores"),
     "runtime": Variable("runtime", "s", Role.MEASURED, "wall_time"),
 }
-SORT = StandInBlueprint(SORT_VARIABLES, {"runtime": SORT_LAW})
+SORT: Any = StandInBlueprint(SORT_VARIABLES, {"runtime": SORT_LAW})
 TRUTH = {"c": 0.05, "a": 1.0, "b": 60e-9}
 NATURAL = {"disk_read_rate": 1.5e9, "cpu_cores": 1.0}
 
 
-def line_law(parameters: int = 2) -> StandInLaw:
+def line_law(parameters: int = 2) -> Any:
     """y = b0 + b1 x (+ b2 x^2 ...)."""
     return StandInLaw(
         variable="y",

@@ -18,7 +18,6 @@ from tests.standins import (
     SORT,
     SORT_LAW,
     SORT_VARIABLES,
-    StandInBlueprint,
     line_law,
     sort_trials,
     xy_trials,
@@ -162,4 +161,4 @@ def test_an_analysis_says_why_there_is_no_answer() -> None:
     with pytest.raises(InputError, match="no law for input_size"):
         analyse(SORT, trials, Goal("cpu_cores", "input_size", None, 0.95))
     with pytest.raises(InputError, match="no measured variable"):
-        analyse(StandInBlueprint(SORT_VARIABLES, {}), trials, None)
+        analyse(replace(SORT, laws={}), trials, None)

@@ -5,6 +5,7 @@ Longley, higher difficulty; both in the public domain).
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_longley() -> None:
 
     table = longley.load_pandas().data
     names = [name for name in LONGLEY if name != "CONST"]
-    law = StandInLaw(
+    law: Any = StandInLaw(
         variable="y",
         text="linear",
         terms={"CONST": lambda v: 1.0, **{name: (lambda v, n=name: v[n]) for name in names}},  # type: ignore[misc]

@@ -89,11 +89,11 @@ def _check_identified(law: Law, data: FitData) -> Array:
     names, (n, size) = law.parameters, data.rows.shape
     if n <= size:
         raise NotIdentified(
-            fX,
+            f"{n} valid trials are too few for the {size} parameters of {law.variable} and their intervals",
             hint=f"at least {size + 1} are needed; see `insitu show` for trials that are not valid",
             parameters=names,
         )
-    scales = np.linalg.norm(data.rows, axis=0)
+    scales: Array = np.linalg.norm(data.rows, axis=0)
     dead = scales == 0
     safe = np.where(dead, 1.0, scales)
     _, strengths, directions = np.linalg.svd(data.rows / safe, full_matrices=False)
