@@ -9,11 +9,12 @@ import numpy as np
 from insitu.orchestrator.estimation.analysis import analyse
 from insitu.orchestrator.plan.types import Goal, Variable
 from insitu.orchestrator.report.summary import Summary, summarise
+from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial, TrialState
 from tests.standins import SORT, sort_trials
 
 GOAL = Goal("cpu_cores", "runtime", 0.1, 0.95)
-META = {
+META: dict[str, Json] = {
     "name": "sort-under-throttle",
     "run_id": "2026-11-21-sort-7f3a",
     "created_at": 1.7e9,

@@ -25,7 +25,7 @@ class Analysis:
     Attributes
     ----------
     fit
-        ``None`` with the reason in `problem`.
+        ``None`` with the reason in `problem` and what to do in `remedy`.
     effect
         The goal's effect over the range that was tried; ``None`` without a goal, or with the reason in
         `effect_problem`.
@@ -34,6 +34,7 @@ class Analysis:
     outcome: str
     fit: Fit | None
     problem: str = ""
+    remedy: str = ""
     effect: Effect | None = None
     effect_problem: str = ""
     curves: tuple[Curve, ...] = ()
@@ -55,7 +56,7 @@ def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | No
     try:
         fit = fit_law(law, trials, confidence, variables=blueprint.variables)
     except GoalNotReached as error:
-        return Analysis(outcome, None, str(error))
+        return Analysis(outcome, None, error.message, error.hint or "")
     curves = dose_response(fit, law)
     if goal is None:
         return Analysis(outcome, fit, curves=curves)
@@ -67,7 +68,7 @@ def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | No
         reason = f"the law of {outcome} does not mention {goal.cause}, so its effect is none by assumption"
         return Analysis(outcome, fit, effect_problem=reason, curves=curves)
     except InputError as error:
-        return Analysis(outcome, fit, effect_problem=str(error), curves=curves)
+        return Analysis(outcome, fit, effect_problem=error.message, curves=curves)
     return Analysis(outcome, fit, effect=answer, curves=curves)
 
 

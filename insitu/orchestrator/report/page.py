@@ -1,4 +1,4 @@
-"""``report.html``: one self-contained file that loads nothing from anywhere; the one door to jinja2 and plotly.
+"""``report.html``: one self-contained file that loads nothing; the one door to jinja2 and plotly.
 
 Scripts run only if their hash is in the page's content security policy, so that a name that slipped through
 the escaping could still not run anything.
@@ -19,7 +19,7 @@ from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.report.graph import NODE_HEIGHT, NODE_WIDTH, lay_out
 from insitu.orchestrator.report.plots import plot_data
 from insitu.orchestrator.report.summary import Summary
-from insitu.orchestrator.report.wording import count, number, p_text, percent
+from insitu.orchestrator.report.wording import count, number, percent, signed_percent
 from insitu.orchestrator.store.encoding import dump
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial
 from insitu.orchestrator.units import format_quantity
@@ -155,7 +155,9 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.globals.update(count=count)
-    environment.filters.update(quantity=format_quantity, number=number, percent=percent, p_text=p_text)
+    environment.filters.update(
+        quantity=format_quantity, number=number, percent=percent, signed=signed_percent
+    )
     return environment.from_string(_asset("report.html.j2"))
 
 

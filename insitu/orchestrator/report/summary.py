@@ -48,6 +48,8 @@ class LevelSummary:
     worst, median
         Of the relative deviations ``achieved / requested - 1``, by absolute size; ``None`` where nothing was
         asked for.
+    worst_held
+        The worst of those that were held.
     """
 
     variable: str
@@ -56,6 +58,7 @@ class LevelSummary:
     verdicts: dict[str, int]
     worst: float | None
     median: float | None
+    worst_held: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ def _headline(analysis: Analysis, states: Mapping[str, int]) -> str:
     finished = sum(states[name] for name in ("valid", "invalid", "failed"))
     if not finished:
         return "No trial has finished yet"
-    return f"No answer: {analysis.problem.splitlines()[0]}"
+    return f"No answer: {analysis.problem}"
 
 
 def _conditions(analysis: Analysis, meta: Mapping[str, Json]) -> str:
@@ -161,9 +164,9 @@ def _conditions(analysis: Analysis, meta: Mapping[str, Json]) -> str:
     if analysis.effect is not None:
         parts.append(effect_conditions(analysis.effect))
     if analysis.effect_problem:
-        parts.append(f"The goal's effect is not answered: {' '.join(analysis.effect_problem.split())}")
-    if analysis.fit is None:
-        parts += [line.strip() for line in analysis.problem.splitlines()[1:]]
+        parts.append(f"The goal's effect is not answered: {analysis.effect_problem}")
+    if analysis.fit is None and analysis.remedy:
+        parts.append(f"{analysis.remedy[0].upper()}{analysis.remedy[1:]}")
     if meta.get("reason"):
         parts.append(str(meta["reason"]))
     return ". ".join(parts)
@@ -180,6 +183,7 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
             continue
         judged = [level for level in levels if level.verdict not in (LevelVerdict.SLACK, LevelVerdict.UNSET)]
         deviations = [d for d in map(deviation, judged) if d is not None]
+        held = [d for d in (deviation(level) for level in judged if level.verdict is LevelVerdict.HELD) if d]
         mechanisms = dict.fromkeys(level.mechanism for level in levels if level.mechanism != "none")
         verdicts = {
             verdict.value: sum(level.verdict is verdict for level in levels) for verdict in LevelVerdict
@@ -192,6 +196,7 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
                 verdicts={verdict: amount for verdict, amount in verdicts.items() if amount},
                 worst=max(deviations, key=abs) if deviations else None,
                 median=statistics.median(map(abs, deviations)) if deviations else None,
+                worst_held=max(held, key=abs) if held else None,
             )
         )
     return tuple(summaries)
@@ -203,7 +208,10 @@ def _reasons(
     reasons = [_trials_reason(states), _levels_reason(levels)]
     fit = analysis.fit
     if fit is None:
-        return [*reasons, Reason(Standing.BAD, "No fit", " ".join(analysis.problem.split()))]
+        return [
+            *reasons,
+            Reason(Standing.BAD, "No fit", f"{analysis.problem[0].upper()}{analysis.problem[1:]}."),
+        ]
     explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
     text = (
         f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
@@ -243,7 +251,9 @@ def _trials_reason(states: Mapping[str, int]) -> Reason:
     text = count(states["valid"], "valid trial")
     text += f"; {join(spoilt)}, kept and not fitted" if spoilt else ""
     text += f"; {waiting} still to come" if waiting else ""
-    standing = Standing.OPEN if waiting else Standing.WARNING if spoilt else Standing.GOOD
+    standing = (
+        Standing.OPEN if waiting or not states["valid"] else Standing.WARNING if spoilt else Standing.GOOD
+    )
     return Reason(standing, "Trials", f"{text}.")
 
 
@@ -256,9 +266,9 @@ def _levels_reason(levels: Sequence[LevelSummary]) -> Reason:
     if not asked:
         return Reason(Standing.OPEN, "Levels", "Nothing was held at a level yet.")
     off = [f"{verdicts[name]} {name}" for name in ("missed", "disturbed") if verdicts.get(name)]
-    worst = [summary.worst for summary in levels if summary.worst is not None]
+    worst = [abs(summary.worst_held) for summary in levels if summary.worst_held is not None]
     text = f"{verdicts.get('held', 0)} of {count(asked, 'intervention')} held"
     text += f", {verdicts['slack']} slack (the cap never bound)" if verdicts.get("slack") else ""
     text += f", {join(off)}" if off else ""
-    text += f"; achieved levels are at worst {percent(abs(max(worst, key=abs)))} off." if worst else "."
+    text += f"; levels that were held are at most {percent(max(worst))} off." if worst else "."
     return Reason(Standing.WARNING if off else Standing.GOOD, "Levels", text)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
-from insitu.orchestrator.report.wording import count, number, percent
+from insitu.orchestrator.report.wording import count, number, percent, signed_percent
 from insitu.orchestrator.store.records import StoredTrial, TrialState
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _levels(levels: tuple[LevelSummary, ...]) -> Table:
         table.add_row(
             Text(level.variable),
             "-" if level.median is None else percent(level.median),
-            "-" if level.worst is None else f"{100 * level.worst:+.2g} %",
+            "-" if level.worst is None else signed_percent(level.worst),
             verdicts,
             Text(", ".join(level.mechanisms) or "-"),
         )

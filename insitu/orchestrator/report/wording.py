@@ -13,6 +13,11 @@ def percent(share: float, digits: int = 2) -> str:
     return f"{100 * share:.{digits}g} %" if math.isfinite(share) else "unknown"
 
 
+def signed_percent(share: float) -> str:
+    """A deviation as a percentage with its sign: ``"+2.1 %"``."""
+    return f"{100 * share:+.2g} %"
+
+
 def p_text(p_value: float) -> str:
     """A p value, never rounded to zero."""
     return "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.2g}"

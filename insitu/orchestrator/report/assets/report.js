@@ -63,7 +63,7 @@
     if (check.tolerance !== null) shapes.push({ type: "rect", x0: -check.tolerance, x1: check.tolerance, yref: "paper", y0: 0, y1: 1, fillcolor: color("wash-2"), line: { width: 0 }, layer: "below" });
     const most = Math.max(check.tolerance || 0, ...check.marks.map((m) => Math.abs(m.off))) * 1.12 || 1;
     place.style.height = Math.max(240, 110 + 44 * check.cells.length) + "px";
-    const rows = axis("", { tickvals: check.cells.map((_, i) => i), ticktext: check.cells.map(escape), range: [check.cells.length - .4, -.6], showgrid: false });
+    const rows = axis("", { tickvals: check.cells.map((_, i) => i), ticktext: check.cells.map((cell) => (innerWidth < 600 ? escape(cell).replace(" ", "<br>") : escape(cell))), range: [check.cells.length - .4, -.6], showgrid: false });
     Plotly.react(place, traces, layout(axis("achieved against requested (%)", { range: [-most, most] }), rows, { shapes, showlegend: true }), config);
   }
 
