@@ -19,7 +19,7 @@ from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.report.graph import NODE_HEIGHT, NODE_WIDTH, lay_out
 from insitu.orchestrator.report.plots import plot_data
 from insitu.orchestrator.report.summary import Summary
-from insitu.orchestrator.report.wording import count, number, percent, signed_percent
+from insitu.orchestrator.report.wording import count, number, percent, signed_percent, together
 from insitu.orchestrator.store.encoding import dump
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial
 from insitu.orchestrator.units import format_quantity
@@ -156,7 +156,7 @@ def _template() -> jinja2.Template:
     )
     environment.globals.update(count=count)
     environment.filters.update(
-        quantity=format_quantity, number=number, percent=percent, signed=signed_percent
+        quantity=format_quantity, number=number, percent=percent, signed=signed_percent, together=together
     )
     return environment.from_string(_asset("report.html.j2"))
 

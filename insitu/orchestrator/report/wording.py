@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from insitu.orchestrator.units import format_quantity
@@ -11,6 +12,14 @@ from insitu.orchestrator.units import format_quantity
 def percent(share: float, digits: int = 2) -> str:
     """A share as a percentage: ``0.0213`` is ``"2.1 %"``."""
     return f"{100 * share:.{digits}g} %" if math.isfinite(share) else "unknown"
+
+
+_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=[±=]) (?=\d)| (?== \d)")
+
+
+def together(text: str) -> str:
+    """Keep a number, its unit and its sign on one line, by no-break spaces."""
+    return _NUMBER_AND_UNIT.sub("\u00a0", text)
 
 
 def signed_percent(share: float) -> str:
