@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.errors import CannotExecute, InputError
 from insitu.orchestrator.estimation.fit import read_fits, write_fits
 from insitu.orchestrator.estimation.queries import whatif
 from insitu.orchestrator.estimation.refit import fit_law
@@ -63,6 +63,11 @@ def test_a_wrong_shape_is_damage(tmp_path: Path) -> None:
     path.write_text(json.dumps({"format": "insitu-fit", "version": 1, "fits": [document]}))
     with pytest.raises(InputError, match="wrong shape"):
         read_fits(path)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CannotExecute, match="cannot write to the run directory"):
+        write_fits(tmp_path / "absent" / "fitted.json", [])
 
 
 def test_an_absent_or_unreadable_file_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.store.database import mapped_errors
 
 FORMAT = "insitu-fit"
 VERSION = 1
@@ -225,14 +226,21 @@ class Fit:
 
 
 def write_fits(path: Path, fits: Sequence[Fit]) -> None:
-    """Write ``fitted.json``, whole or not at all."""
+    """Write ``fitted.json``, whole or not at all.
+
+    Raises
+    ------
+    CannotExecute
+        If there is no space or the directory cannot be written.
+    """
     document = {"format": FORMAT, "version": VERSION, "fits": [fit.as_document() for fit in fits]}
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(json.dumps(document, allow_nan=False, indent=1) + "\n", encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with mapped_errors(path.parent):
+        try:
+            unfinished.write_text(json.dumps(document, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def read_fits(path: Path) -> dict[str, Fit]:

@@ -139,11 +139,11 @@ def find_missing_term(
     if p_value < 0.05:
         sentence = (
             f"A term in {best} is missing from the law: "
-            f"it would explain {share:.0%} of what the law leaves ({allowed})."
+            f"it would explain {100 * share:.0f} % of what the law leaves ({allowed})."
         )
     else:
         sentence = (
             f"The law does not fit, and no single term from its variables says why; "
-            f"the nearest is {best}, which would explain {share:.0%} of what the law leaves ({allowed})."
+            f"the nearest is {best}, which would explain {100 * share:.0f} % of what the law leaves ({allowed})."
         )
     return MissingTerm(best, p_value, share, tried, sentence)

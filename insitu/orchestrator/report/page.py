@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,7 @@ from insitu.orchestrator.report.graph import NODE_HEIGHT, NODE_WIDTH, lay_out
 from insitu.orchestrator.report.plots import plot_data
 from insitu.orchestrator.report.summary import Summary
 from insitu.orchestrator.report.wording import count, number, percent, signed_percent, together
+from insitu.orchestrator.store.database import mapped_errors
 from insitu.orchestrator.store.encoding import dump
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial
 from insitu.orchestrator.units import format_quantity
@@ -71,14 +73,21 @@ class TrialRow:
 
 
 def write_report(path: Path, summary: Summary) -> None:
-    """Write the page, whole or not at all."""
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        unfinished.write_text(render_report(summary), encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    """Write the page, whole or not at all.
+
+    Raises
+    ------
+    CannotExecute
+        If there is no space or the directory cannot be written.
+    """
+    path, page = Path(path), render_report(summary)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with mapped_errors(path.parent):
+        try:
+            unfinished.write_text(page, encoding="utf-8")
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def render_report(summary: Summary) -> str:
