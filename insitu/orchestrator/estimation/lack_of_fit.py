@@ -135,15 +135,13 @@ def find_missing_term(
     f = best_reduction / (max(rss - best_reduction, 1e-300) / df)
     p_value = min(1.0, tried * float(stats.f.sf(f, 1, df)))
     share = best_reduction / rss
+    explained = f"would explain {100 * share:.0f} % of what the law leaves"
     allowed = f"p = {p_value:.2g} after allowing for the {tried} terms tried"
     if p_value < 0.05:
-        sentence = (
-            f"A term in {best} is missing from the law: "
-            f"it would explain {100 * share:.0f} % of what the law leaves ({allowed})."
-        )
+        sentence = f"A term in {best} is missing from the law: it {explained} ({allowed})."
     else:
         sentence = (
             f"The law does not fit, and no single term from its variables says why; "
-            f"the nearest is {best}, which would explain {100 * share:.0f} % of what the law leaves ({allowed})."
+            f"the nearest is {best}, which {explained} ({allowed})."
         )
     return MissingTerm(best, p_value, share, tried, sentence)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import math
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
