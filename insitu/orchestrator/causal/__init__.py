@@ -1,1 +1,4 @@
-"""The blueprint: the graph of a model, its laws, their dimensions, and do()."""
+"""The blueprint: the graph of a model, its laws, their dimensions, and do().
+
+Public: `blueprint` (``build_blueprint``, ``check_against``, ``Blueprint``, ``Edge``, ``Law``).
+"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -35,12 +35,16 @@ class Variable:
     source
         The injector's variable (``cpu.cores``) for `Role.SET`, the measurement (``wall_time``) for
         `Role.MEASURED`, else ``None``.
+    line, column
+        Where the model declares it; 0 if it was not read from a file.
     """
 
     name: str
     unit: str
     role: Role
     source: str | None = None
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +113,36 @@ class Factor:
     ----------
     levels
         Base units, in the order of the plan; infinity is *unlimited*.
+    line, column
+        Where the plan names the variable; 0 if it was not read from a file.
     """
 
     variable: str
     levels: tuple[float, ...]
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the user wants to know, and how precisely."""
+    """What the user wants to know, and how precisely.
+
+    Attributes
+    ----------
+    relative_half_width
+        Half width of the interval relative to the estimate; ``None`` if no precision is asked for.
+    confidence
+        Between 0.5 and 1.
+    line, column
+        Where the plan states it; 0 if it was not read from a file.
+    """
 
     cause: str
     outcome: str
     relative_half_width: float | None
     confidence: float
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +188,13 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An experiment as the user submitted it, resolved against its model."""
+    """An experiment as the user submitted it, resolved against its model.
+
+    Attributes
+    ----------
+    when_unsettable
+        ``refuse`` to run where a factor cannot be set, or ``leave`` it as it is.
+    """
 
     name: str
     path: Path
@@ -181,3 +207,4 @@ class Plan:
     model: ModelText
     plan_source: str
     model_source: str
+    when_unsettable: str = "refuse"

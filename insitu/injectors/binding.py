@@ -1,0 +1,86 @@
+"""Rates over the time in which a cap bound.
+
+A cap says nothing about the time in which the subject did not want more than it, so the achieved level is
+the rate of a counter over *binding* intervals only. A counter that moves in small quanta gets a least-squares
+slope, in which the quanta at the edges weigh little; one that moves in large jumps is counted whole, over a
+time whose ends the waiting itself dates exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A rate and the time that it was taken over."""
+
+    rate: float
+    time_s: float
+
+
+def pooled_slope(time_s: Floats, counter: Floats, binding: Mask) -> Slope | None:
+    """Common slope of `counter` over all runs of binding intervals, with one intercept per run.
+
+    Parameters
+    ----------
+    time_s, counter
+        Shape ``(n,)``: sample times and cumulative counts.
+    binding
+        Shape ``(n - 1,)``: interval ``i`` lies between samples ``i`` and ``i + 1``.
+
+    Returns
+    -------
+    Slope or None
+        ``None`` where no interval binds.
+    """
+    above = below = total = 0.0
+    for first, last in runs(binding):
+        total += float(time_s[last] - time_s[first])
+        times, counts = time_s[first : last + 1], counter[first : last + 1]
+        centred = times - times.mean()
+        above += float(centred @ counts)
+        below += float(centred @ centred)
+    return Slope(above / below, total) if below > 0 else None
+
+
+def waiting_rate(time_s: Floats, counter: Floats, stall_s: Floats, binding: Mask) -> Slope | None:
+    """Mean rate of `counter` from the begin of the waiting to its end, pooled over binding runs.
+
+    Parameters
+    ----------
+    time_s, counter, binding
+        As for `pooled_slope`.
+    stall_s
+        Shape ``(n,)``: cumulative time waited for the counter's resource. In the first interval of a run the
+        waiting begins and lasts to the interval's end, in the last it ends with the last arrival, so its
+        increments date both far better than the samples do.
+
+    Returns
+    -------
+    Slope or None
+        ``None`` where no interval binds. What the cap lets through at once at its start counts, too.
+    """
+    counted = total = 0.0
+    for first, last in runs(binding):
+        waited_s, step_s = np.diff(stall_s[first : last + 1]), np.diff(time_s[first : last + 1])
+        edges_s = 0.0
+        for edge in {0, len(step_s) - 1}:
+            edges_s += max(0.0, float(step_s[edge] - waited_s[edge]))
+        counted += float(counter[last] - counter[first])
+        total += float(time_s[last] - time_s[first]) - edges_s
+    return Slope(counted / total, total) if total > 0 else None
+
+
+def runs(mask: Mask) -> Iterator[tuple[int, int]]:
+    """First and last *sample* of each run of true intervals."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(np.int8), [0]))))
+    for first, end in edges.reshape(-1, 2):
+        yield int(first), int(end)

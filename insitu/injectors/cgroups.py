@@ -1,0 +1,222 @@
+"""Control groups, versions 1 and 2, behind one set of controller names (those of version 2).
+
+Groups are made as children of the group that this process is in (version 1: nested groups are common, and a
+limit above ours would otherwise be escaped; version 2: the nearest ancestor that delegates the controllers).
+Existing groups are never changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from insitu.injectors.errors import ForeignState, NotSettable, UndoFailed
+
+_VERSION_1_NAMES = {
+    "cpu": "cpu",
+    "cpuacct": "cpuacct",
+    "io": "blkio",
+    "memory": "memory",
+    "pids": "pids",
+    "cpuset": "cpuset",
+}
+"""Controller name of version 2 (and of us) to that of version 1; accounting is a controller of its own there."""
+
+PRESSURE = "pressure"
+"""Pseudo-controller: the version-2 tree for pressure files and ``cgroup.kill``, controllers or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Where this process may make groups, per controller.
+
+    Attributes
+    ----------
+    version
+        Controller to 1 or 2.
+    parents
+        Controller to the directory that children are made in.
+    problems
+        Controller to the reason why there is no usable parent.
+    """
+
+    version: Mapping[str, int]
+    parents: Mapping[str, Path]
+    problems: Mapping[str, str]
+
+    def usable(self, controller: str) -> bool:
+        return controller in self.parents
+
+    def problem(self, controller: str) -> str:
+        return self.problems.get(controller, f"this kernel offers no {controller} controller")
+
+
+def discover(proc: Path = Path("/proc")) -> Hierarchies:
+    """Read the mounted hierarchies and this process's place in them; changes nothing."""
+    own: dict[str, str] = {}
+    for line in (proc / "self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            own[name] = path
+    version: dict[str, int] = {}
+    parents: dict[str, Path] = {}
+    problems: dict[str, str] = {}
+    unified: Path | None = None
+    for line in (proc / "self/mountinfo").read_text().splitlines():
+        fields = line.split(" ")
+        root, mount_point = fields[3], Path(fields[4])
+        kind, options = fields[fields.index("-") + 1], fields[-1].split(",")
+        if kind == "cgroup2":
+            unified = _own_directory(mount_point, root, own.get("", "/"))
+        elif kind == "cgroup":
+            for name, old in _VERSION_1_NAMES.items():
+                if old in options and old in own:
+                    version[name] = 1
+                    _offer(name, _own_directory(mount_point, root, own[old]), parents, problems)
+    if unified is not None:
+        for name in _delegable(unified):
+            if name in version:
+                continue
+            version[name] = 2
+            _offer(name, _delegating_ancestor(unified, name), parents, problems)
+        version[PRESSURE] = 2
+        together = parents.get("cpu") if version.get("cpu") == 2 else None
+        _offer(PRESSURE, together or unified, parents, problems)
+    return Hierarchies(version, parents, problems)
+
+
+def _own_directory(mount_point: Path, root: str, path: str) -> Path:
+    if root != "/" and path.startswith(root):  # a container sees its own group as the root
+        path = path[len(root) :]
+    return mount_point / path.lstrip("/")
+
+
+def _delegable(unified: Path) -> tuple[str, ...]:
+    top = unified
+    while (top.parent / "cgroup.controllers").exists():
+        top = top.parent
+    try:
+        return tuple((top / "cgroup.controllers").read_text().split())
+    except OSError:
+        return ()
+
+
+def _delegating_ancestor(start: Path, controller: str) -> Path:
+    """The nearest group that hands `controller` to its children, else `start` itself."""
+    group = start
+    while (group / "cgroup.subtree_control").exists():
+        if controller in (group / "cgroup.subtree_control").read_text().split():
+            return group
+        group = group.parent
+    return start
+
+
+def _offer(name: str, parent: Path, parents: dict[str, Path], problems: dict[str, str]) -> None:
+    if not parent.is_dir():
+        problems[name] = f"the {name} group {parent} of this process is not visible here"
+    elif os.statvfs(parent).f_flag & os.ST_RDONLY:
+        problems[name] = f"the {name} hierarchy is mounted read-only at {parent}"
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        problems[name] = f"no permission to make groups in {parent}"
+    elif name not in (PRESSURE, *_VERSION_1_NAMES):
+        problems[name] = "not used"
+    elif (
+        (parent / "cgroup.subtree_control").exists()
+        and name != PRESSURE
+        and name not in (parent / "cgroup.subtree_control").read_text().split()
+    ):
+        problems[name] = f"no group above this process hands the {name} controller to its children"
+    else:
+        parents[name] = parent
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """The directories of one trial's group, before any exists: controller to path, several may share one."""
+
+    directories: Mapping[str, Path]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(self.directories.values()))
+
+
+def plan_group(hierarchies: Hierarchies, name: str, controllers: Iterable[str]) -> GroupPlan:
+    """Where the group `name` would be, for those of `controllers` that are usable here."""
+    wanted = [controller for controller in controllers if hierarchies.usable(controller)]
+    return GroupPlan({controller: hierarchies.parents[controller] / name for controller in wanted})
+
+
+def create(plan: GroupPlan) -> None:
+    """Make the directories.
+
+    Raises
+    ------
+    ForeignState
+        If one exists already: whoever made it, its limits are not ours to reuse.
+    NotSettable
+        If the kernel refuses.
+    """
+    made: list[Path] = []
+    try:
+        for path in plan.paths:
+            path.mkdir()
+            made.append(path)
+    except OSError as exc:
+        for path in made:
+            path.rmdir()
+        if isinstance(exc, FileExistsError):
+            raise ForeignState(f"{exc.filename} exists already", "insitu recover") from exc
+        raise NotSettable(f"cannot make a control group: {exc}", "run as root") from exc
+
+
+def remove(path: Path, *, within_s: float = 2.0) -> None:
+    """Kill whatever is left in a group and its children, remove them, and verify that they are gone.
+
+    Raises
+    ------
+    UndoFailed
+        If the group is still there after `within_s`.
+    """
+    deadline = time.monotonic() + within_s
+    pause_s = 0.0002
+    while True:
+        try:
+            os.rmdir(path)
+            return
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            if exc.errno not in (errno.EBUSY, errno.ENOTEMPTY):
+                raise UndoFailed(f"cannot remove {path}: {exc}", "run insitu recover as root") from exc
+        if time.monotonic() > deadline:
+            raise UndoFailed(f"{path} is still in use", "insitu recover")
+        for child in [entry for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]:
+            remove(Path(child.path), within_s=max(0.05, deadline - time.monotonic()))
+        kill_members(path)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.02)
+
+
+def kill_members(path: Path) -> None:
+    """SIGKILL to every process in a group (``cgroup.kill`` since Linux 5.14, else by pid)."""
+    try:
+        (path / "cgroup.kill").write_text("1")
+        return
+    except OSError:
+        pass
+    try:
+        pids = [int(line) for line in (path / "cgroup.procs").read_text().split()]
+    except OSError:
+        return
+    for pid in pids:
+        if pid > 1:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue

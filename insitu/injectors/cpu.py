@@ -1,0 +1,135 @@
+"""``cpu.cores``: how much processor time per second the subject may use."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from insitu.injectors.binding import Floats, Mask, pooled_slope
+from insitu.injectors.contract import Achieved, Capability, Node, Setting, StopAndGo, Treatment
+
+if TYPE_CHECKING:
+    from insitu.injectors.contract import Samples
+
+_PERIOD_S = 0.01
+"""Ten times shorter than the kernel's default: a level holds over short phases, too."""
+_LEAST_QUOTA_S = 0.001  # the kernel refuses less
+_STOP_PERIOD_S = 0.02
+"""Longer than the quota's period: each cycle costs two signals per process and a wake-up."""
+
+
+class CpuCores:
+    """CFS bandwidth (quota over period); without cgroups a duty cycle of SIGSTOP and SIGCONT.
+
+    Notes
+    -----
+    The quota caps the whole group, whatever the number of processes. The duty cycle caps each process, so
+    it also restricts them to as many processors as make the product right.
+    """
+
+    variable: ClassVar[str] = "cpu.cores"
+    unit: ClassVar[str] = "core"
+    tolerance: ClassVar[float] = 0.03
+    controllers: ClassVar[tuple[str, ...]] = ("cpu", "cpuacct")
+
+    def capability(self, node: Node) -> Capability:
+        low = 0.01
+        if not node.hierarchies.usable("cpu"):
+            return Capability(
+                self.variable,
+                self.unit,
+                "duty-cycle",
+                low=0.05,
+                high=float(node.cpus),
+                weaker=True,
+                reason=node.hierarchies.problem("cpu"),
+                remedy="run as root, or in a delegated group, to use the CFS quota",
+            )
+        version = node.hierarchies.version["cpu"]
+        return Capability(self.variable, self.unit, f"cgroup{version}.cpu.cfs", low=low, high=float(node.cpus))
+
+    def treatment(self, level: float, node: Node) -> Treatment:
+        if not node.hierarchies.usable("cpu"):
+            cpus = max(1, math.ceil(level))
+            return Treatment(stop_and_go=StopAndGo(_STOP_PERIOD_S, level / cpus, cpus))
+        period_s = quota_period_s(level)
+        quota_us, period_us = round(level * period_s * 1e6), round(period_s * 1e6)
+        if node.hierarchies.version["cpu"] == 2:
+            return Treatment((Setting("cpu", "cpu.max", f"{quota_us} {period_us}"),))
+        return Treatment(
+            (
+                Setting("cpu", "cpu.cfs_period_us", str(period_us)),
+                Setting("cpu", "cpu.cfs_quota_us", str(quota_us)),
+            )
+        )
+
+    def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
+        time_s, cpu_s = samples["time_s"], samples["cpu_s"]
+        if len(time_s) < 2:
+            return Achieved(None, 0.0, 0.0, note="too short to sample")
+        wall_s = float(time_s[-1] - time_s[0])
+        starved = _starved_s(samples, min(level, node.cpus)) > 0.05 * wall_s
+        binding, period_s = _binding(level, samples)
+        slope = pooled_slope(time_s, cpu_s, binding)
+        if slope is None:
+            return Achieved(_natural_rate(samples), 0.0, 0.0, starved=starved)
+        return Achieved(
+            level=slope.rate,
+            bound_share=slope.time_s / wall_s,
+            uncertainty=level * period_s / slope.time_s,
+            starved=starved,
+        )
+
+
+def quota_period_s(level: float) -> float:
+    """Period of the quota in seconds, for a level in cores: the shortest that the kernel's least quota allows."""
+    return min(1.0, max(_PERIOD_S, _LEAST_QUOTA_S / level))
+
+
+def affinity(cpus: int) -> tuple[int, ...]:
+    """The first `cpus` of the processors that this process may use."""
+    return tuple(sorted(os.sched_getaffinity(0))[:cpus])
+
+
+def _binding(level: float, samples: Samples) -> tuple[Mask, float]:
+    """Which intervals the cap bound in, and the period of the mechanism in seconds."""
+    intervals = len(samples["time_s"]) - 1
+    if math.isinf(level):
+        return np.zeros(intervals, dtype=np.bool_), 0.0
+    if "throttled_periods" in samples:
+        throttled, periods = np.diff(samples["throttled_periods"]), np.diff(samples["periods"])
+        for share in (1.0, 0.5):  # whole intervals first; a subject that mixes work and waiting has few
+            binding = (throttled > 0) & (throttled >= share * periods)
+            if binding.any():
+                break
+        return binding, quota_period_s(level)
+    rate = _smooth(np.diff(samples["cpu_s"])) / _smooth(np.diff(samples["time_s"]))
+    return rate >= 0.5 * level, _STOP_PERIOD_S
+
+
+def _smooth(steps: Floats) -> Floats:
+    """Moving sums over four intervals: one may hold no running part of a duty cycle at all."""
+    width = min(4, len(steps))
+    return np.convolve(steps, np.ones(width), mode="same")
+
+
+def _natural_rate(samples: Samples) -> float | None:
+    """Cores used while the subject did not wait for a disk."""
+    wanted_s = float(samples["time_s"][-1] - samples["time_s"][0])
+    if "io_stall_s" in samples:
+        wanted_s -= float(samples["io_stall_s"][-1] - samples["io_stall_s"][0])
+    used_s = float(samples["cpu_s"][-1] - samples["cpu_s"][0])
+    return used_s / wanted_s if wanted_s > 0 and used_s > 0 else None
+
+
+def _starved_s(samples: Samples, wanted: float) -> float:
+    """Time spent waiting for a processor that neither the cap nor the subject's own threads explain."""
+    if "cpu_stall_s" not in samples or "throttled_periods" not in samples:
+        return 0.0
+    stalled_s, step_s = np.diff(samples["cpu_stall_s"]), np.diff(samples["time_s"])
+    uncapped = np.diff(samples["throttled_periods"]) == 0
+    below = np.diff(samples["cpu_s"]) < 0.9 * wanted * step_s
+    return float(stalled_s[uncapped & below].sum())

@@ -1,0 +1,119 @@
+"""Finding and undoing what a dead owner left: by its journals, and by its mark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from insitu.injectors import cgroups
+from insitu.injectors.contract import Ownership
+from insitu.injectors.errors import InjectorError
+from insitu.injectors.journal import Header, Locked, boot_id, read, state_folder
+from insitu.injectors.undo import Undo, UndoKind, carry_out, start_time
+
+MARK = "insitu-"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one journal.
+
+    Attributes
+    ----------
+    in_use
+        Its owner is alive (or another recovery is at it), so it was left alone.
+    pending
+        Actions that the journal held; all of them were tried.
+    failures
+        Actions that could not be, with the reason.
+    """
+
+    journal: Path
+    header: Header | None = None
+    in_use: bool = False
+    pending: tuple[Undo, ...] = ()
+    failures: tuple[str, ...] = ()
+    rebooted: bool = False
+
+
+def carry_out_all(undos: Sequence[Undo], owner: Ownership) -> tuple[str, ...]:
+    """Carry out undos one after the other, whatever fails; gives the failures."""
+    failures: list[str] = []
+    for undo in undos:
+        try:
+            carry_out(undo, owner)
+        except (InjectorError, OSError) as exc:
+            failures.append(f"{undo}: {exc}")
+    return tuple(failures)
+
+
+def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
+    """Carry out what one journal still holds, and delete it when nothing is left.
+
+    Parameters
+    ----------
+    even_if_alive
+        For the guard, which knows that the lease has ended although the owner may still be dying.
+    """
+    with Locked(path) as lock:
+        if not lock.held:
+            return Outcome(path, in_use=path.exists())
+        try:
+            entries = read(path)
+        except InjectorError as exc:
+            return Outcome(path, failures=(str(exc),))
+        header = entries.header
+        if header is None:  # torn before its header was whole: nothing had begun
+            path.unlink(missing_ok=True)
+            return Outcome(path)
+        if not even_if_alive and header.owner_is_alive():
+            return Outcome(path, header, in_use=True)
+        failures = carry_out_all(entries.pending, header.ownership)
+        if header.session_folder and not header.owner_is_alive():
+            failures += carry_out_all(_session_undos(header), header.ownership)
+        if not failures:
+            path.unlink(missing_ok=True)
+        return Outcome(path, header, False, entries.pending, failures, header.boot != boot_id())
+
+
+def journals(folder: Path | None = None) -> tuple[Path, ...]:
+    """All journals of this user on this node."""
+    return tuple(sorted((folder or state_folder()).glob(f"{MARK}*.journal")))
+
+
+def marked_groups() -> Iterator[Path]:
+    """Control groups with our mark in the places where this process would make them."""
+    parents = dict.fromkeys(cgroups.discover().parents.values())
+    for parent in parents:
+        yield from sorted(path for path in parent.glob(f"{MARK}*") if path.is_dir())
+
+
+def _session_undos(header: Header) -> tuple[Undo, ...]:
+    """End the owner's helpers, then delete their folder: what they do afterwards, nobody waits for."""
+    folder = Path(header.session_folder)
+    if not header.ownership.owns(folder) or not folder.is_dir():
+        return ()
+    helpers = tuple(Undo(UndoKind.PROCESS, f"/proc/{pid}", start_time(pid)) for pid in _users_of(folder))
+    return (*helpers, Undo(UndoKind.FOLDER, str(folder)))
+
+
+def _users_of(folder: Path) -> list[int]:
+    """Processes that have `folder` in their command line, or a file below it open."""
+    wanted = os.fsencode(folder)
+    users: list[int] = []
+    for entry in os.scandir(b"/proc"):
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            with open(entry.path + b"/cmdline", "rb") as file:
+                uses = wanted in file.read()
+            uses = uses or any(
+                os.readlink(descriptor.path).startswith(wanted) for descriptor in os.scandir(entry.path + b"/fd")
+            )
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        if uses:
+            users.append(int(entry.name))
+    return users

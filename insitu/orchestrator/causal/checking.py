@@ -1,0 +1,52 @@
+"""Whether a blueprint can answer for a plan."""
+
+from __future__ import annotations
+
+from insitu.orchestrator.causal.graph import Blueprint
+from insitu.orchestrator.plan.located import FaultList, raise_all
+from insitu.orchestrator.plan.types import Plan, Role
+
+
+def check_against(plan: Plan, blueprint: Blueprint) -> None:
+    """Check that the blueprint can answer for the plan.
+
+    Raises
+    ------
+    FaultyFile
+        If a factor has no effect in the model, the goal's outcome has no law or its cause does not lead to
+        it, or a law needs a parameter of the subject that the plan gives no level.
+    """
+    faults = FaultList(plan.path)
+    for factor in plan.factors:
+        if not any(factor.variable in law.parents for law in blueprint.laws.values()):
+            near = f"use '{factor.variable}' in a law of {plan.model.path}, or remove it from factors"
+            faults.add(
+                factor.line, factor.column, f"'{factor.variable}' is in no law, so it has no effect", near
+            )
+    _check_goal(plan, blueprint, faults)
+    given = {factor.variable for factor in plan.factors}
+    model_faults = FaultList(plan.model.path)
+    for text in plan.model.laws:
+        law = blueprint.laws.get(text.variable)
+        for parent in law.parents if law else ():
+            if blueprint.variables[parent].role is Role.PARAMETER and parent not in given:
+                model_faults.add(
+                    text.line,
+                    text.column,
+                    f"the law of '{text.variable}' needs '{parent}', which the plan gives no level",
+                    f"add '{parent}' to factors of {plan.path}",
+                )
+    raise_all(faults, model_faults)
+
+
+def _check_goal(plan: Plan, blueprint: Blueprint, faults: FaultList) -> None:
+    goal = plan.goal
+    if goal is None:
+        return
+    if goal.outcome not in blueprint.laws:
+        hint = f"add a law for it to {plan.model.path}"
+        faults.add(goal.line, goal.column, f"the goal's outcome '{goal.outcome}' has no law", hint)
+    elif goal.cause not in blueprint.ancestors(goal.outcome):
+        causes = ", ".join(sorted(blueprint.ancestors(goal.outcome)))
+        message = f"in the model, '{goal.cause}' has no effect on '{goal.outcome}'"
+        faults.add(goal.line, goal.column, message, f"what has: {causes or 'nothing'}")

@@ -1,0 +1,169 @@
+"""The manipulation check: from what was observed of a trial to its record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from insitu.injectors import lifecycle
+from insitu.injectors.contract import Achieved, Node
+from insitu.injectors.registry import injectors
+from insitu.orchestrator.execution import host
+from insitu.orchestrator.execution.orders import SetLevel, TrialOrder
+from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, TrialRecord, TrialState
+from insitu.orchestrator.units import format_quantity
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.execution.trial import Watched
+
+_STILL_CACHED = 0.02
+"""Share of a cold input's pages that may be in memory: a page or two of metadata and readahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything that was seen of one trial.
+
+    Attributes
+    ----------
+    failure
+        Why the subject did not do its work; empty if it did.
+    resident_share
+        Share of the input in memory when the program started, ``None`` without an input.
+    """
+
+    watched: Watched
+    failure: str
+    samples: dict[str, np.ndarray]
+    peak_memory_bytes: float | None
+    host_before: host.HostTimes
+    host_after: host.HostTimes
+    stderr_tail: str
+    resident_share: float | None
+
+
+def judge(
+    order: TrialOrder, seen: Observation, node: Node, name: str, began: float, duration_s: float
+) -> TrialRecord:
+    """Compare achieved with requested levels, and say whether the trial counts and why not.
+
+    Parameters
+    ----------
+    began
+        Seconds since the epoch.
+    duration_s
+        Of the whole trial, set-up and undo included.
+    """
+    measurements = _measurements(seen)
+    wall_s = measurements.get("wall_time", 0.0)
+    load = host.load_between(seen.host_before, seen.host_after, measurements.get("cpu_time", 0.0), wall_s)
+    levels: list[LevelRecord] = []
+    reasons: list[str] = []
+    state = TrialState.VALID
+    if seen.failure:
+        state = TrialState.FAILED
+        reasons.append(seen.failure)
+    else:
+        levels.extend(_level(level, seen, node) for level in order.levels)
+        reasons.extend(_missed(level) for level in levels if level.verdict in _BAD)
+        if disturbed := host.disturbance(load, wall_s):
+            reasons.append(disturbed)
+        if order.page_cache == "cold" and (seen.resident_share or 0.0) > _STILL_CACHED:
+            reasons.append(f"{seen.resident_share:.0%} of the input was still in memory")
+        if reasons:
+            state = TrialState.INVALID
+    levels.extend(
+        LevelRecord(variable, value, value, 0.0, 0.0, LevelVerdict.EXACT, "argument", unit)
+        for variable, value, unit in order.parameters
+    )
+    return TrialRecord(
+        trial=order.planned.trial,
+        state=state,
+        node=name,
+        started_at=began,
+        duration_s=duration_s,
+        exit_status=seen.watched.exited.status if seen.watched.exited else None,
+        measurements=measurements,
+        levels=tuple(levels),
+        reasons=tuple(reasons),
+        stderr_tail=seen.stderr_tail if seen.failure else "",
+        sandbox="namespaces+overlay" if node.privileged else "user namespace+overlay",
+        host=load,
+    )
+
+
+_BAD = (LevelVerdict.MISSED, LevelVerdict.DISTURBED)
+
+
+def _level(level: SetLevel, seen: Observation, node: Node) -> LevelRecord:
+    injector = injectors()[level.injector]
+    capability = injector.capability(node)
+    achieved = injector.achieved(level.level, seen.samples, node)
+    if seen.watched.exited is None:
+        achieved = Achieved(None, 0.0, 0.0)
+    outcome = LevelVerdict(lifecycle.verdict(level.level, achieved, injector.tolerance).value)
+    return LevelRecord(
+        variable=level.variable,
+        requested=level.level,
+        achieved=achieved.level,
+        bound_share=achieved.bound_share,
+        uncertainty=achieved.uncertainty,
+        verdict=outcome,
+        mechanism="none" if math.isinf(level.level) else capability.mechanism,
+        unit=level.unit,
+        note=achieved.note,
+    )
+
+
+def _missed(level: LevelRecord) -> str:
+    got = "nothing" if level.achieved is None else format_quantity(level.achieved, level.unit)
+    wanted = format_quantity(level.requested, level.unit)
+    if level.verdict is LevelVerdict.DISTURBED:
+        why = level.note or "others took the resource"
+        return f"{level.variable}: {got} of {wanted}, {why}"
+    return f"{level.variable}: {got} instead of {wanted}"
+
+
+def _measurements(seen: Observation) -> dict[str, float]:
+    exited = seen.watched.exited
+    if exited is None:
+        return {}
+    usage = exited.usage
+    measured = {
+        "wall_time": exited.wall_s,
+        "user_time": usage["utime"],
+        "system_time": usage["stime"],
+        "cpu_time": usage["utime"] + usage["stime"],
+        "voluntary_switches": usage["nvcsw"],
+        "involuntary_switches": usage["nivcsw"],
+        "minor_faults": usage["minflt"],
+        "major_faults": usage["majflt"],
+        "read_bytes": usage["inblock"] * 512,
+        "write_bytes": usage["oublock"] * 512,
+        "peak_memory": usage["maxrss"] * 1024,
+    }
+    for name, column in _FROM_SAMPLES.items():
+        if column in seen.samples:
+            measured[name] = float(seen.samples[column][-1] - seen.samples[column][0])
+    for name, column in _SHARES.items():
+        if column in seen.samples:
+            stalled_s = float(seen.samples[column][-1] - seen.samples[column][0])
+            measured[name] = stalled_s / exited.wall_s
+    if seen.peak_memory_bytes is not None:
+        measured["peak_memory"] = seen.peak_memory_bytes
+    return measured
+
+
+_FROM_SAMPLES = {
+    "cpu_time": "cpu_s",
+    "read_bytes": "read_bytes",
+    "write_bytes": "write_bytes",
+    "throttled_time": "throttled_s",
+}
+"""Where the node counts for the whole group, that counts: resource usage misses children not waited for."""
+
+_SHARES = {"cpu_pressure": "cpu_stall_s", "io_pressure": "io_stall_s", "memory_pressure": "memory_stall_s"}
+"""Pressure is the share of the trial in which some process was stalled."""

@@ -1,0 +1,88 @@
+"""What the loop asks of an agent, and what comes back. Plain data: ray moves it between processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from insitu.orchestrator.plan.placeholders import spell_level, substitute
+from insitu.orchestrator.plan.types import Guards, Plan, Role
+from insitu.orchestrator.store.records import PlannedTrial, TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An argument list with placeholders, and what is known of them before a node is."""
+
+    arguments: tuple[str, ...]
+    values: tuple[tuple[str, str], ...] = ()
+
+    def on_node(self, scratch: str, data: str) -> tuple[str, ...]:
+        """The argument list with everything filled in, folders included."""
+        values = {**dict(self.values), "scratch": scratch, "data": data, "python": sys.executable}
+        return tuple(substitute(argument, values) for argument in self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class SetLevel:
+    """One variable of the model to hold at a level in base units; infinity leaves it alone."""
+
+    variable: str
+    injector: str
+    unit: str
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOrder:
+    """One trial, complete."""
+
+    planned: PlannedTrial
+    command: Program
+    prepare: Program | None
+    environment: tuple[tuple[str, str], ...]
+    page_cache: str
+    levels: tuple[SetLevel, ...]
+    parameters: tuple[tuple[str, float, str], ...]
+    guards: Guards
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """A finished trial with its samples: column to values."""
+
+    record: TrialRecord
+    samples: Mapping[str, list[float]]
+
+
+def order_for(plan: Plan, planned: PlannedTrial) -> TrialOrder:
+    """Fill a trial's levels into the plan's commands."""
+    assigned = planned.assignment.as_dict()
+    values: dict[str, str] = {}
+    levels: list[SetLevel] = []
+    parameters: list[tuple[str, float, str]] = []
+    for name, variable in plan.model.variables.items():
+        if name not in assigned:
+            continue
+        if variable.role is Role.SET:
+            levels.append(SetLevel(name, variable.source or "", variable.unit, assigned[name]))
+        elif variable.role is Role.PARAMETER:
+            values[name] = spell_level(assigned[name], variable.unit)
+            parameters.append((name, assigned[name], variable.unit))
+    subject, filled = plan.subject, tuple(values.items())
+    return TrialOrder(
+        planned=planned,
+        command=Program(subject.command, filled),
+        prepare=Program(subject.prepare, filled) if subject.prepare else None,
+        environment=subject.environment,
+        page_cache=subject.page_cache,
+        levels=tuple(levels),
+        parameters=tuple(parameters),
+        guards=plan.guards,
+    )
+
+
+def data_programs(plan: Plan) -> tuple[tuple[str, Program], ...]:
+    """The commands that make the run's data, by file name."""
+    return tuple((name, Program(command)) for name, command in plan.subject.data)

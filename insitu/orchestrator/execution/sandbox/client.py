@@ -1,0 +1,79 @@
+"""The agent's side of the launcher: start it, launch, poll for messages, be sure that it is gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from types import TracebackType
+from typing import Self
+
+from . import protocol
+
+
+class LauncherGone(Exception):
+    """The launcher ended, so that every sandbox of it has ended, too."""
+
+
+class Launcher:
+    """A running launcher process; a context manager that ends it.
+
+    Attributes
+    ----------
+    pid
+        Of the launcher.
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                # -I: nothing of the caller's environment or folder; -S -E would lose the virtual environment
+                [sys.executable, "-m", f"{__package__}.launcher", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+                env={"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PATH": os.defpath},
+                start_new_session=True,
+            )
+        self._connection = ours
+        self.pid = self._process.pid
+
+    def launch(self, launch: protocol.Launch) -> None:
+        """Ask for a sandbox; what becomes of it arrives through `next_message`."""
+        try:
+            protocol.send(self._connection, launch)
+        except OSError as exc:
+            raise LauncherGone(str(exc)) from exc
+
+    def next_message(self, timeout_s: float) -> protocol.Message | None:
+        """The next message, or ``None`` when none came within the timeout."""
+        readable, _, _ = select.select([self._connection], [], [], max(0.0, timeout_s))
+        if not readable:
+            return None
+        message = protocol.receive(self._connection)
+        if message is None:
+            raise LauncherGone(f"launcher {self.pid} ended")
+        return message
+
+    def close(self) -> None:
+        """End the launcher and whatever it started."""
+        self._connection.close()
+        try:
+            self._process.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

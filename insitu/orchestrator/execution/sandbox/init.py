@@ -1,0 +1,184 @@
+"""Process 1 of a sandbox: builds the view, joins the cgroups, executes the program, waits, reports.
+
+When it ends, the kernel ends everything else in the sandbox.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import socket
+import time
+from typing import NoReturn
+
+from . import filesystem, kernel, protocol
+
+
+def main(
+    connection: socket.socket, launch: protocol.Launch, carried: tuple[filesystem.Carried, ...], parent: int
+) -> NoReturn:
+    """Never returns; every outcome is a message on `connection`."""
+    code = 1
+    try:
+        kernel.die_with_parent()
+        if os.getppid() not in (0, parent):  # it ended before the line above; 0: outside the namespace
+            os._exit(1)
+        _execute(connection, launch, carried)
+        code = 0
+    except OSError as exc:
+        _say(connection, protocol.NotStarted(str(exc)))
+    except BaseException as exc:
+        _say(connection, protocol.NotStarted(f"{type(exc).__name__}: {exc}"))
+    finally:
+        os._exit(code)
+
+
+def _say(connection: socket.socket, message: protocol.Message) -> None:
+    try:
+        protocol.send(connection, message)
+    except OSError:
+        os._exit(1)  # the agent is gone
+
+
+def _execute(
+    connection: socket.socket, launch: protocol.Launch, carried: tuple[filesystem.Carried, ...]
+) -> None:
+    stderr = os.open(launch.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    groups = [os.open(path, os.O_WRONLY) for path in launch.cgroup_files]
+    host_pid = int(os.readlink("/proc/self"))  # the host's /proc still shows the host's number
+    if launch.unprivileged:
+        _map_own_identity()
+    view = filesystem.View(
+        stage=launch.stage,
+        writable=(launch.scratch,),
+        readable=(launch.data,) if launch.data else (),
+        private_bytes=launch.private_bytes,
+        unprivileged=launch.unprivileged,
+    )
+    filesystem.enter(view, carried)
+    kernel.set_hostname("insitu")
+    kernel.raise_loopback()
+    os.chdir(launch.scratch)
+    stdin = os.open("/dev/null", os.O_RDONLY)
+    if launch.stdout:
+        stdout = os.open(launch.stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    else:
+        stdout = os.open("/dev/null", os.O_WRONLY)
+    _limit(launch)
+    if launch.duty_cycle is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: launch.duty_cycle.cpus])
+    if not launch.unprivileged:
+        kernel.drop_capabilities()
+    for group in groups:
+        os.write(group, b"0")
+        os.close(group)
+    started = time.monotonic()
+    try:
+        pid = os.posix_spawnp(
+            launch.command[0],
+            list(launch.command),
+            launch.environment,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, stdin, 0),
+                (os.POSIX_SPAWN_DUP2, stdout, 1),
+                (os.POSIX_SPAWN_DUP2, stderr, 2),
+            ],
+            setsid=True,
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+        )
+    except OSError as exc:
+        absent = exc.errno in (errno.ENOENT, errno.ENOTDIR)
+        what = "is not on this node" if absent else f"cannot be executed: {os.strerror(exc.errno or 0)}"
+        _say(connection, protocol.NotStarted(f"{launch.command[0]!r} {what}", missing=absent))
+        return
+    protocol.send(connection, protocol.Started(host_pid, started))
+    if launch.duty_cycle is None:
+        status, usage = _wait_for(pid)
+        running_s = time.monotonic() - started
+    else:
+        status, usage, running_s = _cycle(pid, launch.duty_cycle)
+    wall_s = time.monotonic() - started
+    names = ("utime", "stime", "maxrss", "minflt", "majflt", "nvcsw", "nivcsw", "inblock", "oublock")
+    figures = {name: float(getattr(usage, f"ru_{name}")) for name in names}
+    _say(connection, protocol.Exited(_shell_status(status), wall_s, figures, running_s))
+
+
+def _map_own_identity() -> None:
+    """Map the user to themselves, so that files keep their owner and exec drops every capability."""
+    kernel.set_dumpable()
+    for path, text in (
+        ("/proc/self/setgroups", "deny"),
+        ("/proc/self/uid_map", f"{_USER[0]} {_USER[0]} 1"),
+        ("/proc/self/gid_map", f"{_USER[1]} {_USER[1]} 1"),
+    ):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+
+
+_USER = (os.geteuid(), os.getegid())
+"""Read when the launcher starts: inside a fresh user namespace both read as *nobody*."""
+
+
+def _limit(launch: protocol.Launch) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (launch.file_bytes, launch.file_bytes))
+    if launch.unprivileged:
+        resource.setrlimit(resource.RLIMIT_NPROC, (launch.processes, launch.processes))
+
+
+def _wait_for(pid: int) -> tuple[int, resource.struct_rusage]:
+    """Wait for the program; as process 1, also for orphans."""
+    while True:
+        ended, status, usage = os.wait4(-1, 0)
+        if ended == pid:
+            return status, usage
+
+
+def _cycle(pid: int, cycle: protocol.DutyCycle) -> tuple[int, resource.struct_rusage, float]:
+    """Hold a duty cycle until the program ends.
+
+    The schedule is on the monotonic clock. A stop that came late is made up for in the next cycle, so that
+    the running time follows the share; nothing that the subject does enters. One ``kill(-1)`` reaches every
+    process of the namespace but this one, also those just forked.
+    """
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    begin = time.monotonic()
+    running_s = 0.0
+    number = 0
+    while True:
+        number += 1
+        resumed = time.monotonic()
+        ended = _wait_until(pid, resumed + cycle.share * number * cycle.period_s - running_s)
+        if ended is None:
+            os.kill(-1, signal.SIGSTOP)
+        running_s += time.monotonic() - resumed
+        if ended is None:
+            ended = _wait_until(pid, begin + number * cycle.period_s)
+            if ended is None:
+                os.kill(-1, signal.SIGCONT)
+        if ended is not None:
+            return ended[0], ended[1], running_s
+
+
+def _wait_until(pid: int, deadline: float) -> tuple[int, resource.struct_rusage] | None:
+    while True:
+        try:
+            ended, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            ended = 0
+        if ended == pid:
+            return status, usage
+        if ended:
+            continue
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return None
+        signal.sigtimedwait({signal.SIGCHLD}, left)
+
+
+def _shell_status(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code

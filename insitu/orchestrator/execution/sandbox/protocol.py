@@ -1,0 +1,133 @@
+"""What the agent and the sandboxes say to each other: one JSON document per packet of a local socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_LARGEST_PACKET = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DutyCycle:
+    """Stop and continue everything in the sandbox, on a fixed schedule that knows nothing of the outcome.
+
+    Attributes
+    ----------
+    period_s
+        Length of one cycle.
+    share
+        Part of it in which the processes may run, 0 to 1.
+    cpus
+        How many processors they may use meanwhile.
+    """
+
+    period_s: float
+    share: float
+    cpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One program to run in a sandbox.
+
+    Attributes
+    ----------
+    stdout
+        File that takes standard output, inside the scratch folder; empty for none.
+    stderr
+        File outside the sandbox that takes standard error.
+    cgroup_files
+        ``cgroup.procs`` files to join before exec.
+    file_bytes
+        Largest file that the program may write (RLIMIT_FSIZE).
+    processes
+        Most processes at once, where no pids cgroup holds them (RLIMIT_NPROC of the user namespace).
+    """
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    scratch: str
+    data: str
+    stage: str
+    stdout: str
+    stderr: str
+    cgroup_files: tuple[str, ...]
+    private_bytes: int
+    file_bytes: int
+    processes: int
+    unprivileged: bool
+    duty_cycle: DutyCycle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The program has been executed; `at` is on the monotonic clock, `init` a pid of the host."""
+
+    init: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The program has ended.
+
+    Attributes
+    ----------
+    status
+        Exit status as a shell counts it: 128 plus the signal's number after a signal.
+    wall_s
+        From just before exec until its end.
+    usage
+        Resource use of it and of the children it waited for (getrusage names, seconds and counts).
+    running_s
+        Time in which a duty cycle let the processes run; the whole time without one.
+    """
+
+    status: int
+    wall_s: float
+    usage: dict[str, float]
+    running_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The program could not be executed; `missing` says that the command itself was not found."""
+
+    reason: str
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """The sandbox is gone: its process 1 has been waited for."""
+
+
+_KINDS = {kind.__name__: kind for kind in (Launch, Started, Exited, NotStarted, Reaped)}
+Message = Launch | Started | Exited | NotStarted | Reaped
+
+
+def send(connection: socket.socket, message: Message) -> None:
+    """Write one message; raises `OSError` when the other side is gone."""
+    connection.send(json.dumps([type(message).__name__, asdict(message)]).encode())
+
+
+def receive(connection: socket.socket) -> Message | None:
+    """Read one message, or ``None`` when the other side is gone."""
+    packet = connection.recv(_LARGEST_PACKET)
+    if not packet:
+        return None
+    name, fields = json.loads(packet)
+    return _build(name, fields)
+
+
+def _build(name: str, fields: dict[str, Any]) -> Message:
+    if name == "Launch":
+        cycle = fields["duty_cycle"]
+        fields["command"] = tuple(fields["command"])
+        fields["cgroup_files"] = tuple(fields["cgroup_files"])
+        fields["duty_cycle"] = DutyCycle(**cycle) if cycle else None
+    message: Message = _KINDS[name](**fields)
+    return message

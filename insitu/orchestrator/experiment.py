@@ -1,0 +1,155 @@
+"""From a plan's file to an experiment that this machine can execute, or every reason why it cannot."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from insitu.injectors import lifecycle, node, registry
+from insitu.injectors.contract import Capability
+from insitu.injectors.errors import InjectorError
+from insitu.orchestrator.causal.blueprint import build_blueprint
+from insitu.orchestrator.causal.checking import check_against
+from insitu.orchestrator.causal.graph import Blueprint
+from insitu.orchestrator.design.protocol import design_names, find_design
+from insitu.orchestrator.errors import CannotExecute, FaultyFile, InputError
+from insitu.orchestrator.plan.loading import load_plan, load_plan_text
+from insitu.orchestrator.plan.types import Factor, Plan, Role
+from insitu.orchestrator.units import UNLIMITED
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.store.records import PlannedTrial
+    from insitu.orchestrator.store.run import RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class LeftUnset:
+    """A factor that this node cannot set and that the plan allows to leave as it is."""
+
+    variable: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A plan, resolved against its model and this node.
+
+    Attributes
+    ----------
+    plan
+        Without the factors that were left unset.
+    capabilities
+        Per factor that an injector sets: what this node does about it.
+    most_trials
+        Budget of executions, replacements included.
+    """
+
+    plan: Plan
+    blueprint: Blueprint
+    capabilities: tuple[Capability, ...]
+    left_unset: tuple[LeftUnset, ...]
+    most_trials: int
+
+
+def read(path: Path) -> tuple[Plan, Blueprint]:
+    """Load a plan and its model, and check one against the other; executes nothing.
+
+    Raises
+    ------
+    InputError
+        With every fault of both files.
+    """
+    settable = {name: injector.unit for name, injector in registry.injectors().items()}
+    return _understand(load_plan(path, settable=settable, designs=design_names()))
+
+
+def read_stored(store: RunStore) -> tuple[Plan, Blueprint]:
+    """Load the plan and model that a run directory keeps."""
+    settable = {name: injector.unit for name, injector in registry.injectors().items()}
+    directory = store.directory
+    plan = load_plan_text(
+        store.plan_source,
+        store.model_source,
+        plan_path=directory / "plan.yaml",
+        model_path=directory / "model.yaml",
+        settable=settable,
+        designs=design_names(),
+    )
+    return _understand(plan)
+
+
+def _understand(plan: Plan) -> tuple[Plan, Blueprint]:
+    blueprint = build_blueprint(plan.model)
+    check_against(plan, blueprint)
+    return plan, blueprint
+
+
+def prepare(plan: Plan, blueprint: Blueprint, workspace: Path) -> Experiment:
+    """Check a plan against this node: programs, variables, levels.
+
+    Parameters
+    ----------
+    workspace
+        An existing folder on the disk that the trials would use.
+
+    Raises
+    ------
+    InputError
+        If the subject's program is not here, or a level is out of reach.
+    CannotExecute
+        If a variable cannot be set here and the plan does not allow to leave it unset.
+    """
+    _find_programs(plan)
+    here = node.survey(workspace)
+    capabilities: list[Capability] = []
+    left_unset: list[LeftUnset] = []
+    factors: list[Factor] = []
+    for factor in plan.factors:
+        variable = blueprint.variables[factor.variable]
+        if variable.role is not Role.SET or variable.source is None:
+            factors.append(factor)
+            continue
+        injector = registry.injectors()[variable.source]
+        capability = injector.capability(here)
+        if not capability.settable and plan.when_unsettable == "leave":
+            left_unset.append(LeftUnset(factor.variable, capability.reason, capability.remedy))
+            factors.append(replace(factor, levels=(UNLIMITED,)))
+            continue
+        for level in factor.levels:
+            try:
+                lifecycle.check(lifecycle.Intervention(injector, level), here)
+            except InjectorError as exc:
+                kind = InputError if capability.settable else CannotExecute
+                remedy = exc.remedy
+                if not capability.settable:
+                    remedy += "; or write `when_unsettable: leave` in the plan, to go on without it"
+                raise kind(f"{factor.variable}: {exc.message}", hint=remedy) from exc
+        capabilities.append(capability)
+        factors.append(factor)
+    settled = replace(plan, factors=tuple(factors))
+    trials = len(design_trials(settled))
+    most = plan.budget.trials if plan.budget.trials is not None else 2 * trials
+    return Experiment(settled, blueprint, tuple(capabilities), tuple(left_unset), most)
+
+
+def _find_programs(plan: Plan) -> None:
+    programs = [plan.subject.command, plan.subject.prepare, *(command for _, command in plan.subject.data)]
+    for program in programs:
+        if program and not program[0].startswith("{") and shutil.which(program[0]) is None:
+            raise InputError(
+                f"the subject's program {program[0]!r} is not on this machine",
+                hint="install it, or correct the name in the plan; PATH is searched",
+                path=str(plan.path),
+            )
+
+
+def design_trials(plan: Plan) -> tuple[PlannedTrial, ...]:
+    """The trials of the plan's design, drawn from its seed."""
+    import numpy as np
+
+    return find_design(plan.design.kind).plan_trials(plan, np.random.default_rng(plan.design.seed))

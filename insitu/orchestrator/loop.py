@@ -1,0 +1,122 @@
+"""The loop: plan, design, execution, store, estimation, until the experiment ends.
+
+No statistics and no system calls here; data goes one way around.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from insitu.orchestrator.design.protocol import replacement
+from insitu.orchestrator.execution.orders import data_programs, order_for
+from insitu.orchestrator.store.ledger import Ledger
+from insitu.orchestrator.store.records import PlannedTrial, TrialRecord, TrialState
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.execution.cluster import LocalCluster
+    from insitu.orchestrator.experiment import Experiment
+    from insitu.orchestrator.store.run import RunStore
+
+MOST_REPLACEMENTS = 3
+"""Of one planned trial: a level that cannot be held is not held the fifth time either."""
+_FAILURES_IN_A_ROW = 3
+
+
+class Ending(StrEnum):
+    """Why an execution of a plan ended."""
+
+    COMPLETE = "complete"
+    """Every planned trial has a valid result."""
+    BUDGET = "budget"
+    """The budget of trials or time was used up before that."""
+    SUBJECT_FAILED = "subject_failed"
+    """The subject failed several times in a row."""
+    INVALID = "invalid"
+    """Some planned trial stayed invalid through all its replacements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an execution ended, and what to say about it."""
+
+    ending: Ending
+    text: str = ""
+
+
+class Watcher(Protocol):
+    """Is told what happens; the terminal's progress implements it."""
+
+    def stage(self, text: str) -> None:
+        """Something other than a trial is under way."""
+
+    def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
+        """A trial begins."""
+
+    def ended(self, record: TrialRecord, ledger: Ledger) -> None:
+        """A trial has been stored."""
+
+
+def execute(
+    experiment: Experiment,
+    store: RunStore,
+    cluster: LocalCluster,
+    watcher: Watcher,
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """Execute the planned trials that have no result yet, one after the other.
+
+    Each is in the store before the next begins. Invalid and failed ones are replaced within the budget.
+
+    Raises
+    ------
+    CannotExecute
+        If the node cannot go on; everything stored so far stays.
+    """
+    plan = experiment.plan
+    ledger = Ledger(store.trials())
+    began = clock() - ledger.executed_s
+    failures = 0
+    if programs := data_programs(plan):
+        watcher.stage("making the run's data")
+        cluster.make_data(programs, plan.guards)
+    while True:
+        _replace(experiment, store, ledger)
+        planned = ledger.next
+        if planned is None:
+            return _judge(experiment, ledger)
+        if plan.budget.time_s is not None and clock() - began > plan.budget.time_s:
+            return Outcome(Ending.BUDGET, f"{ledger.valid} of {ledger.total} trials within the budget of time")
+        watcher.started(planned, ledger)
+        store.start(planned.trial)
+        result = cluster.run_trial(order_for(plan, planned))
+        store.finish(result.record, result.samples)
+        ledger.finish(result.record)
+        watcher.ended(result.record, ledger)
+        failures = failures + 1 if result.record.state is TrialState.FAILED else 0
+        if failures == _FAILURES_IN_A_ROW:
+            return Outcome(Ending.SUBJECT_FAILED, "; ".join(result.record.reasons))
+
+
+def _replace(experiment: Experiment, store: RunStore, ledger: Ledger) -> None:
+    for bad in ledger.to_replace(MOST_REPLACEMENTS):
+        if ledger.executions >= experiment.most_trials:
+            return
+        again = replacement(bad, ledger.executions + 1)
+        store.add(again)
+        ledger.add(again)
+
+
+def _judge(experiment: Experiment, ledger: Ledger) -> Outcome:
+    missing = ledger.given_up()
+    if not missing:
+        return Outcome(Ending.COMPLETE)
+    which = ", ".join(str(planned.trial) for planned in missing[:10])
+    text = f"{len(missing)} of {ledger.total} planned trials have no valid result (trials {which})"
+    spent = ledger.executions >= experiment.most_trials
+    return Outcome(Ending.BUDGET if spent else Ending.INVALID, text)

@@ -1,0 +1,188 @@
+"""Plan and model files to frozen objects, with every fault of both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.plan import located, resolve_plan
+from insitu.orchestrator.plan.located import FaultList, raise_all
+from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
+from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
+from insitu.orchestrator.plan.schema import MODEL_REQUIRED, PLAN_REQUIRED, ModelDocument, PlanDocument
+from insitu.orchestrator.plan.types import ModelText, Plan
+
+P = TypeVar("P")
+
+
+def load_plan(path: Path, *, settable: Mapping[str, str], designs: Collection[str] = ()) -> Plan:
+    """Load a plan and the model it names.
+
+    Parameters
+    ----------
+    path
+        The plan; its ``model`` is relative to its folder.
+    settable
+        Injector variable (``cpu.cores``) to its unit.
+    designs
+        Names of the designs there are; empty leaves the design's name unchecked.
+
+    Raises
+    ------
+    InputError
+        If the plan's file is missing or cannot be read.
+    FaultyFile
+        With every fault of both files.
+    """
+    return _Loading(path, settable, designs).from_files()
+
+
+def load_plan_text(
+    plan_source: str,
+    model_source: str,
+    *,
+    plan_path: Path,
+    model_path: Path,
+    settable: Mapping[str, str],
+    designs: Collection[str] = (),
+) -> Plan:
+    """Load a plan from the texts that a run directory keeps; the plan's ``model`` path is not followed.
+
+    Parameters
+    ----------
+    plan_path, model_path
+        Where the texts were found: shown in faults, not opened.
+
+    Raises
+    ------
+    FaultyFile
+        With every fault of both texts.
+    """
+    return _Loading(plan_path, settable, designs).from_texts(plan_source, model_source, model_path)
+
+
+def load_model(path: Path, *, settable: Mapping[str, str]) -> ModelText:
+    """Load a model by itself.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or cannot be read.
+    FaultyFile
+        With every fault of the file.
+    """
+    faults = FaultList(path)
+    model = _model(decode(read_file(path, "model"), faults), faults, settable)
+    raise_all(faults)
+    return _sound(model).text
+
+
+def _model(source: str, faults: FaultList, settable: Mapping[str, str]) -> ResolvedModel | None:
+    root = read_root(source, "model", faults)
+    document = read_document(root, ModelDocument, MODEL_REQUIRED, faults) if root else None
+    return resolve_model(root, document, faults, settable) if root and document else None
+
+
+class _Loading:
+    """The state of loading one plan."""
+
+    def __init__(self, path: Path, settable: Mapping[str, str], designs: Collection[str]) -> None:
+        self.path = path
+        self.settable = settable
+        self.designs = designs
+        self.faults = FaultList(path)
+
+    def from_files(self) -> Plan:
+        source = decode(read_file(self.path, "plan"), self.faults)
+        root, document = self._document(source)
+        model_faults, model_source, model = FaultList(self.path), "", None
+        entry = root.entry("model") if root else None
+        if document and document.model and entry:
+            model_path = self.path.parent / document.model
+            model_faults = FaultList(model_path)
+            try:
+                model_source = decode(read_file(model_path, "model"), model_faults)
+                model = _model(model_source, model_faults, self.settable)
+            except InputError as error:
+                self.faults.at(entry.value, error.message, error.hint)
+        return self._finish(source, model_source, root, document, model, model_faults)
+
+    def from_texts(self, plan_source: str, model_source: str, model_path: Path) -> Plan:
+        model_faults = FaultList(model_path)
+        model = _model(
+            decode(model_source.encode("utf-8", "surrogatepass"), model_faults), model_faults, self.settable
+        )
+        root, document = self._document(decode(plan_source.encode("utf-8", "surrogatepass"), self.faults))
+        return self._finish(plan_source, model_source, root, document, model, model_faults)
+
+    def _document(self, source: str) -> tuple[located.Mapping | None, PlanDocument | None]:
+        root = read_root(source, "plan", self.faults)
+        return root, read_document(root, PlanDocument, PLAN_REQUIRED, self.faults) if root else None
+
+    def _finish(
+        self,
+        source: str,
+        model_source: str,
+        root: located.Mapping | None,
+        document: PlanDocument | None,
+        model: ResolvedModel | None,
+        model_faults: FaultList,
+    ) -> Plan:
+        plan = (
+            self._resolve(source, model_source, root, document, model)
+            if root and document and model
+            else None
+        )
+        raise_all(self.faults, model_faults)
+        return _sound(plan)
+
+    def _resolve(
+        self,
+        source: str,
+        model_source: str,
+        root: located.Mapping,
+        document: PlanDocument,
+        model: ResolvedModel,
+    ) -> Plan | None:
+        """Resolve every part that can be, for its faults; return the plan if none is missing."""
+        nodes = {entry.key.text: entry.value for entry in root.entries}
+        factors_node, subject_node, goal_node = nodes.get("factors"), nodes.get("subject"), nodes.get("goal")
+        factor_names = factors_node.keys() if isinstance(factors_node, located.Mapping) else ()
+        factors, subject, goal = None, None, None
+        if isinstance(factors_node, located.Mapping):
+            factors = resolve_plan.resolve_factors(factors_node, document.factors or {}, model, self.faults)
+        if isinstance(subject_node, located.Mapping):
+            resolve_plan.check_commands(subject_node, factor_names, model, self.faults)
+        if document.subject is not None:
+            subject = resolve_plan.resolve_subject(document.subject)
+        if document.goal is not None and isinstance(goal_node, located.Mapping):
+            goal = resolve_plan.resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
+        design = resolve_plan.resolve_design(nodes.get("design"), document.design, self.designs, self.faults)
+        if document.name is None or factors is None or subject is None:
+            return None
+        return Plan(
+            name=document.name,
+            path=self.path,
+            subject=subject,
+            factors=factors,
+            design=design,
+            budget=resolve_plan.resolve_budget(document.budget),
+            guards=resolve_plan.resolve_guards(document.guards),
+            goal=goal,
+            model=model.text,
+            when_unsettable=document.when_unsettable,
+            plan_source=source,
+            model_source=model_source,
+        )
+
+
+class _IncompleteError(AssertionError):
+    """A part is missing though no fault was reported: a defect of the loader."""
+
+
+def _sound(part: P | None) -> P:
+    if part is None:
+        raise _IncompleteError
+    return part

@@ -1,0 +1,284 @@
+"""The documents that a plan and a model file may hold, and their JSON Schema.
+
+These classes say which keys there are and of which type; names, units and levels are resolved afterwards,
+against each other. A quantity is text such as ``10 MB/s``, or a bare number in the unit in question.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from insitu.orchestrator.units import UnitError, dimension_of, parse_quantity
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+MAX_POINTS = 1000
+
+_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+
+
+def _argument(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("an argument must not contain a NUL character")
+    return text
+
+
+def _file_name(text: str) -> str:
+    if text in ("", ".", "..") or "/" in text or "\0" in text:
+        raise ValueError(f"'{text}' is not a plain file name")
+    return text
+
+
+def _unit(text: str) -> str:
+    try:
+        dimension_of(text)
+    except UnitError as error:
+        raise ValueError(f"'{text}' is not a unit") from error
+    return text
+
+
+def quantity_of(text: str, unit: str) -> float:
+    """Read a quantity as YAML has it: a bare number is in `unit`.
+
+    Raises
+    ------
+    UnitError
+        As `insitu.orchestrator.units.parse_quantity`.
+    """
+    import re
+
+    if re.fullmatch(_NUMBER, text.strip()):
+        return parse_quantity(float(text), unit)
+    return parse_quantity(text, unit)
+
+
+def _positive(unit: str) -> AfterValidator:
+    def check(text: str) -> str:
+        try:
+            value = quantity_of(text, unit)
+        except UnitError as error:
+            raise ValueError(str(error)) from error
+        if not 0 < value < float("inf"):
+            raise ValueError(f"'{text}' is not above zero and finite")
+        return text
+
+    return AfterValidator(check)
+
+
+_AS_QUANTITY = WithJsonSchema({"type": ["number", "string"]})
+Quantity = Annotated[str, _AS_QUANTITY]
+Duration = Annotated[str, _positive("s"), _AS_QUANTITY]
+Size = Annotated[str, _positive("B"), _AS_QUANTITY]
+Argument = Annotated[
+    str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
+Command = Annotated[tuple[Argument, ...], Field(min_length=1)]
+Unit = Annotated[str, AfterValidator(_unit)]
+FileName = Annotated[str, AfterValidator(_file_name)]
+
+
+class Document(BaseModel):
+    """A mapping of a file: only the keys named here."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        coerce_numbers_to_str=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+    )
+
+
+class SubjectDocument(Document):
+    """What is re-executed, as lists of arguments with {placeholders}."""
+
+    command: Command
+    """Executed and timed. Placeholders: {scratch}, {data}, {python}, and every parameter variable."""
+    prepare: Command | None = None
+    """Executed before each trial, untimed; its stdout becomes {scratch}/in."""
+    data: dict[FileName, Command] = {}
+    """File name to command, executed once per run; its stdout becomes {data}/<name>."""
+    page_cache: Literal["cold", "warm"] = "cold"
+    """Whether the pages of {scratch}/in are in memory when the command starts."""
+    environment: dict[str, Argument] = {}
+    """Environment variables added to a minimal environment."""
+
+
+class FactorDocument(Document):
+    """The levels of one variable: listed, or spread over a range."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {
+                    "required": ["levels"],
+                    "not": {"anyOf": [{"required": ["scale"]}, {"required": ["points"]}]},
+                },
+                {"required": ["range"]},
+            ]
+        }
+    )
+
+    levels: Annotated[tuple[Quantity, ...], Field(min_length=1)] | None = None
+    """Levels to set, each once; 'unlimited' leaves a throttle off."""
+    range: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
+    """Lowest and highest level."""
+    scale: Literal["linear", "log"] = "linear"
+    """How the levels are spread over the range."""
+    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 3
+    """How many levels the range is spread into, both ends included."""
+
+
+class GoalDocument(Document):
+    """The question, and how precisely it is to be answered."""
+
+    effect: Annotated[str, Field(pattern=r"^\s*\w+\s*->\s*\w+\s*$")]
+    """Cause and outcome, as in 'cpu_cores -> runtime'."""
+    relative_half_width: Annotated[float, Field(gt=0)] | None = None
+    """Half width of the interval, relative to the estimate, at which the question counts as answered."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    """Confidence level of the intervals."""
+
+
+class DesignDocument(Document):
+    """How levels are given to trials."""
+
+    kind: str = Field(default="factorial", examples=["factorial"])
+    """The design; 'factorial' tries every combination of levels."""
+    replicates: Annotated[int, Field(ge=1, le=10_000)] = 2
+    """Trials per combination of levels, one in each block."""
+    baseline_replicates: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Trials per block without any intervention."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Seed of the run's only random generator."""
+
+
+class BudgetDocument(Document):
+    """The most that the experiment may take, replacements of invalid trials included."""
+
+    trials: Annotated[int, Field(ge=1)] | None = None
+    """Number of trials."""
+    time: Duration | None = None
+    """Time of the whole run, such as '3 min'."""
+
+
+class GuardsDocument(Document):
+    """Limits that protect the node from the subject."""
+
+    trial_timeout: Duration = "60 s"
+    """A trial that takes longer is ended."""
+    scratch_limit: Size = "4 GB"
+    """Most that a trial may write to its scratch folder."""
+    outside_writes_limit: Size = "256 MB"
+    """Most that a trial may write elsewhere; none of it survives the trial."""
+    processes: Annotated[int, Field(ge=1, le=4_000_000)] = 512
+    """Most processes and threads of a trial at one time."""
+    free_disk: Size = "1 GB"
+    """No trial starts with less free space than this under the run directory."""
+
+
+class PlanDocument(Document):
+    """A plan of insitu: what to execute, what to set, and what to find out."""
+
+    model_config = ConfigDict(title="insitu plan")
+
+    version: Annotated[int, Field(ge=1, le=1)] = 1
+    """Version of this format."""
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] | None = None
+    """Name of the experiment: letters, digits, '.', '_' and '-'."""
+    subject: SubjectDocument | None = None
+    """What is re-executed."""
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """Path of the model file, relative to this file."""
+    factors: Annotated[dict[str, FactorDocument], Field(min_length=1)] | None = None
+    """The variables that trials set, each with its levels."""
+    when_unsettable: Literal["refuse", "leave"] = "refuse"
+    """What to do about a factor that this machine cannot set: refuse to run, or leave it as it is and say so."""
+    goal: GoalDocument | None = None
+    """The question."""
+    design: DesignDocument = DesignDocument()
+    """How levels are given to trials."""
+    budget: BudgetDocument = BudgetDocument()
+    """The most that the experiment may take."""
+    guards: GuardsDocument = GuardsDocument()
+    """Limits that protect the node from the subject."""
+
+
+class VariableDocument(Document):
+    """A vertex of the causal model, with exactly one of role, set_by and measured_by."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": ["role"]}, {"required": ["set_by"]}, {"required": ["measured_by"]}]
+        }
+    )
+
+    unit: Unit
+    """Unit of the variable: B, s, core, fraction and their quotients; '' for a count."""
+    role: Literal["parameter", "latent"] | None = None
+    """parameter: substituted into the subject's commands; latent: given by its law alone."""
+    set_by: str | None = Field(default=None, examples=["cpu.cores", "disk.read_rate", "disk.write_rate"])
+    """The injector's variable that holds it."""
+    measured_by: str | None = Field(default=None, examples=["wall_time", "cpu_time", "read_bytes"])
+    """The measurement that gives it."""
+
+
+class ParameterDocument(Document):
+    """How the estimate of a law's parameter is reported."""
+
+    unit: Unit
+    """Unit of the estimate, such as 'core*s/GB'."""
+
+
+class ModelDocument(Document):
+    """A causal model of insitu: variables, and the laws that give the dependent ones."""
+
+    model_config = ConfigDict(title="insitu model")
+
+    version: Annotated[int, Field(ge=1, le=1)] = 1
+    """Version of this format."""
+    variables: Annotated[dict[str, VariableDocument], Field(min_length=1)] | None = None
+    """Name to variable."""
+    laws: dict[str, str] | None = None
+    """Variable to the expression that gives it; a name that is not a variable is a parameter to estimate."""
+    parameters: dict[str, ParameterDocument] = {}
+    """Parameter to the unit it is reported in; optional."""
+
+
+PLAN_REQUIRED = ("name", "subject", "model", "factors")
+MODEL_REQUIRED = ("variables", "laws")
+"""Keys that a file must have; checked by the loader, so that the rest of the file is still looked at."""
+
+
+class _Generator(GenerateJsonSchema):
+    """JSON Schema without ``null``: a key that has no value is left out of the file."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        if schema.get("default", ...) is None:
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
+
+
+def plan_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of plan files, for editors."""
+    return _schema(PlanDocument, PLAN_REQUIRED)
+
+
+def model_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of model files, for editors."""
+    return _schema(ModelDocument, MODEL_REQUIRED)
+
+
+def _schema(document: type[Document], required: tuple[str, ...]) -> dict[str, Any]:
+    schema = document.model_json_schema(schema_generator=_Generator)
+    version = {"const": 1, "default": 1, "description": "Version of this format.", "title": "Version"}
+    schema["properties"]["version"] = version
+    for name, field in document.model_fields.items():  # some are lost where a key refers to a definition
+        schema["properties"][name]["description"] = field.description
+    return {"$schema": DIALECT, **schema, "required": list(required)}

@@ -1,0 +1,88 @@
+"""Which trial is next, and what became of each planned one: the run's trials in memory, kept up by the loop."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+
+from insitu.orchestrator.store.records import PlannedTrial, StoredTrial, TrialRecord, TrialState
+
+_BAD = (TrialState.INVALID, TrialState.FAILED)
+
+
+class Ledger:
+    """The trials of a run, in the order in which they are to be executed: block by block.
+
+    A replacement joins the end of its block, so that trials compared within a block stay together.
+
+    Parameters
+    ----------
+    trials
+        As the store has them; none may be running.
+    """
+
+    def __init__(self, trials: Iterable[StoredTrial]) -> None:
+        self._planned: dict[int, PlannedTrial] = {}
+        self._states: dict[int, TrialState] = {}
+        self._chains: dict[int, list[int]] = {}
+        self._waiting: list[tuple[int, int]] = []
+        self.executed_s = 0.0
+        for stored in trials:
+            self._add(stored.planned, stored.state)
+            if stored.record is not None:
+                self.executed_s += stored.record.duration_s
+
+    def _add(self, planned: PlannedTrial, state: TrialState) -> None:
+        self._planned[planned.trial] = planned
+        self._states[planned.trial] = state
+        if planned.replaces is None:
+            self._chains[planned.trial] = [planned.trial]
+        else:
+            self._chain_of(planned.replaces).append(planned.trial)
+        if state is TrialState.PLANNED:
+            bisect.insort(self._waiting, (planned.block, planned.trial))
+
+    def _chain_of(self, trial: int) -> list[int]:
+        while (replaced := self._planned[trial].replaces) is not None:
+            trial = replaced
+        return self._chains[trial]
+
+    def add(self, planned: PlannedTrial) -> None:
+        """Take in a trial that the store has as planned."""
+        self._add(planned, TrialState.PLANNED)
+
+    def finish(self, record: TrialRecord) -> None:
+        """Take in a stored result."""
+        self._states[record.trial] = record.state
+        self._waiting.remove((self._planned[record.trial].block, record.trial))
+        self.executed_s += record.duration_s
+
+    @property
+    def next(self) -> PlannedTrial | None:
+        """The trial to execute now."""
+        return self._planned[self._waiting[0][1]] if self._waiting else None
+
+    @property
+    def total(self) -> int:
+        """How many trials the design planned; replacements do not count."""
+        return len(self._chains)
+
+    @property
+    def valid(self) -> int:
+        """How many of them have a valid result, their own or a replacement's."""
+        return sum(self._states[chain[-1]] is TrialState.VALID for chain in self._chains.values())
+
+    @property
+    def executions(self) -> int:
+        """Trials executed or waiting, replacements included: what a budget of trials counts."""
+        return len(self._planned)
+
+    def to_replace(self, most: int) -> list[PlannedTrial]:
+        """Trials that came out badly and have no replacement yet, `most` per planned trial."""
+        last = [chain[-1] for chain in self._chains.values() if len(chain) <= most]
+        return [self._planned[trial] for trial in last if self._states[trial] in _BAD]
+
+    def given_up(self) -> list[PlannedTrial]:
+        """Planned trials whose last execution came out badly."""
+        ends = {first: chain[-1] for first, chain in self._chains.items()}
+        return [self._planned[first] for first, last in ends.items() if self._states[last] in _BAD]

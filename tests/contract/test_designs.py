@@ -1,0 +1,25 @@
+"""Every design that the distribution registers keeps the contract."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from pathlib import Path
+
+from insitu.orchestrator.design.factorial import Factorial
+from tests.contract.design_contract import DesignContract
+
+REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+    "entry-points"
+]["insitu.designs"]
+
+
+class TestFactorial(DesignContract):
+    design = Factorial()
+
+
+def test_every_registered_design_is_under_contract() -> None:
+    held = {type(contract.design) for contract in DesignContract.__subclasses__()}
+    for target in REGISTERED.values():
+        module, _, name = target.partition(":")
+        assert getattr(importlib.import_module(module), name) in held

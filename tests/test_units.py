@@ -1,0 +1,84 @@
+"""Quantities: text to base units and back."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from insitu.orchestrator.units import (
+    UnitError,
+    dimension_of,
+    format_quantity,
+    parse_quantity,
+    spell_dimension,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("10 MB/s", "B/s", 1e7),
+        ("1 MiB", "B", 1048576.0),
+        ("8 Mb", "B", 1e6),
+        ("3 min", "s", 180.0),
+        ("0.5 core", "core", 0.5),
+        ("80 %", "fraction", 0.8),
+        ("2 core*s/GB", "core*s/B", 2e-9),
+        (5, "MB", 5e6),
+        (0.5, "core", 0.5),
+        ("unlimited", "B/s", math.inf),
+        ("1e3 B", "B", 1000.0),
+        ("-1 s", "s", -1.0),
+    ],
+)
+def test_parse(text: str | float, unit: str, value: float) -> None:
+    assert parse_quantity(text, unit) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "message"),
+    [
+        ("10 MB", "B/s", "'10 MB' is B, not B/s"),
+        ("10", "B", "has no unit; write it with one, such as B"),
+        ("ten MB", "B", "not a quantity with a known unit"),
+        ("10 parsec", "B", "not a quantity with a known unit"),
+        ("9**9**9 B", "B", "not a quantity"),
+        ("__import__('os')", "B", "not a quantity"),
+        ("1e999 B", "B", "not a"),
+        ("B" * 101, "B", "not a quantity"),
+        (True, "B", "not a quantity"),
+        (math.nan, "B", "not a finite quantity"),
+        ("", "B", "not a quantity"),
+    ],
+)
+def test_refuse(text: str | float, unit: str, message: str) -> None:
+    with pytest.raises(UnitError, match=message.replace("*", r"\*")):
+        parse_quantity(text, unit)
+
+
+@given(st.floats(1e-6, 1e13), st.sampled_from(["B", "B/s", "s", "core", "fraction"]))
+def test_a_formatted_quantity_reads_back(value: float, unit: str) -> None:
+    text = format_quantity(value, unit, digits=12)
+    again = float(text.split()[0]) if unit == "fraction" else parse_quantity(text, unit)
+    assert again == pytest.approx(value, rel=1e-10)
+
+
+def parsed_or_infinite(text: str) -> float:
+    try:
+        return parse_quantity(text, "B")
+    except UnitError:
+        return math.inf
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_quantity_or_a_unit_error(text: str) -> None:
+    assert not math.isnan(parsed_or_infinite(text))
+
+
+@pytest.mark.parametrize("unit", ["B", "B/s", "core*s/B", "1/s", "s^2/B", "core s/B"])
+def test_a_spelled_dimension_reads_back(unit: str) -> None:
+    dimension = dimension_of(unit)
+    assert dimension_of(spell_dimension(dimension)) == dimension
