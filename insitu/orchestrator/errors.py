@@ -9,6 +9,7 @@
     ├── CannotExecute            3   this machine cannot do it (mechanism, permission, space)
     ├── NodeDirty                4   an undo could not be verified; run ``insitu recover``
     └── GoalNotReached           1   the experiment ended without reaching its goal
+        └── NotIdentified        1   the valid trials cannot tell the law's parameters apart
 
 Each error takes one positional message and keyword context, survives pickling (ray moves errors between
 processes), and prints as: what went wrong, where, what to do.
@@ -118,3 +119,11 @@ class GoalNotReached(InsituError):
     """The experiment ended without reaching its goal; ``context['reason']`` says which way."""
 
     exit_code = 1
+
+
+class NotIdentified(GoalNotReached):
+    """The valid trials cannot tell some parameters of a law apart; ``context['parameters']`` names them."""
+
+    def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
+        context.setdefault("reason", "unidentifiable")
+        super().__init__(message, hint=hint, **context)

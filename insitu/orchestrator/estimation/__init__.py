@@ -1,1 +1,6 @@
-"""Laws refitted on achieved levels, with intervals and diagnostics; answers to what-if questions."""
+"""Laws refitted on achieved levels, with intervals and diagnostics; answers to what-if questions.
+
+`refit.fit_law` makes a `fit.Fit`, which is plain data and lives on in ``fitted.json``; `queries` answers from
+it, `curves` draws from it, `analysis.analyse` does all that a report needs. Nothing is imported here, since
+statsmodels takes a second to load.
+"""

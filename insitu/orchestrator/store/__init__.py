@@ -1,1 +1,9 @@
-"""Runs, trials and samples on disk: durable before the next trial starts, resumable, never pickled."""
+"""Runs, trials and samples on disk: durable before the next trial starts, resumable, never pickled.
+
+`run.RunStore` is a run directory; `records` holds what it remembers, `states` how a trial moves on, and
+`samples` its values over time.
+"""
+
+from insitu.orchestrator.store.run import Event, RunStore
+
+__all__ = ["Event", "RunStore"]

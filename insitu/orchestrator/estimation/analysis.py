@@ -1,0 +1,88 @@
+"""All that a report needs from the trials of a run, in one call that never fails for want of data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from insitu.orchestrator.errors import GoalNotReached, InputError
+from insitu.orchestrator.estimation.curves import Curve, dose_response
+from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.estimation.queries import Effect, effect
+from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.plan.types import Goal, Role
+from insitu.orchestrator.store.records import StoredTrial
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.causal.blueprint import Blueprint
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What the trials say.
+
+    Attributes
+    ----------
+    fit
+        ``None`` with the reason in `problem` and what to do in `remedy`.
+    effect
+        The goal's effect over the range that was tried; ``None`` without a goal, or with the reason in
+        `effect_problem`.
+    """
+
+    outcome: str
+    fit: Fit | None
+    problem: str = ""
+    remedy: str = ""
+    effect: Effect | None = None
+    effect_problem: str = ""
+    curves: tuple[Curve, ...] = ()
+
+
+def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | None) -> Analysis:
+    """Fit the law of the goal's outcome, or without a goal the first law of a measured variable.
+
+    Raises
+    ------
+    InputError
+        If the model has no such law.
+    """
+    outcome = goal.outcome if goal is not None else _first_measured(blueprint)
+    if outcome not in blueprint.laws:
+        raise InputError(f"the model has no law for {outcome}", hint="add one under `laws:`")
+    law = blueprint.laws[outcome]
+    confidence = goal.confidence if goal is not None else 0.95
+    try:
+        fit = fit_law(law, trials, confidence, variables=blueprint.variables)
+    except GoalNotReached as error:
+        return Analysis(outcome, None, error.message, error.hint or "")
+    curves = dose_response(fit, law)
+    if goal is None:
+        return Analysis(outcome, fit, curves=curves)
+    try:
+        support = fit.support_of(goal.cause)
+        ends = support.requested if len(support.requested) > 1 else (support.low, support.high)
+        answer = effect(fit, law, goal.cause, ends[0], ends[-1], _others(fit, goal.cause))
+    except KeyError:
+        reason = f"the law of {outcome} does not mention {goal.cause}, so its effect is none by assumption"
+        return Analysis(outcome, fit, effect_problem=reason, curves=curves)
+    except InputError as error:
+        return Analysis(outcome, fit, effect_problem=error.message, curves=curves)
+    return Analysis(outcome, fit, effect=answer, curves=curves)
+
+
+def _others(fit: Fit, cause: str) -> dict[str, float]:
+    """Levels for variables that the baseline says nothing about: the middle one tried."""
+    return {
+        support.variable: support.requested[len(support.requested) // 2]
+        for support in fit.support
+        if support.variable != cause and support.variable not in fit.baseline and support.requested
+    }
+
+
+def _first_measured(blueprint: Blueprint) -> str:
+    for name in blueprint.laws:
+        if blueprint.variables[name].role is Role.MEASURED:
+            return name
+    raise InputError("no measured variable of the model has a law", hint="add one under `laws:`")

@@ -1,0 +1,109 @@
+"""Dose-response curves of a fitted law: one factor varies, the others stand at stated levels."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from insitu.orchestrator.estimation.data import evaluate
+from insitu.orchestrator.estimation.fit import Fit, SupportRange
+from insitu.orchestrator.estimation.queries import whatif
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.causal.blueprint import Law
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """Outcome at one level: mean with confidence interval, and prediction interval of one new trial."""
+
+    level: float
+    mean: float
+    mean_low: float
+    mean_high: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class CurveTrial:
+    """One trial beside the curve.
+
+    Attributes
+    ----------
+    adjusted
+        The curve at this trial's level plus the trial's residual: what it would have shown had its other
+        variables stood where the curve's do, if the law is right.
+    """
+
+    trial: int
+    level: float
+    observed: float
+    adjusted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The outcome against one factor, base units; ``at`` holds the levels of the others."""
+
+    variable: str
+    unit: str
+    outcome: str
+    outcome_unit: str
+    at: dict[str, float]
+    units: dict[str, str]
+    logarithmic: bool
+    points: tuple[CurvePoint, ...]
+    trials: tuple[CurveTrial, ...]
+
+
+def dose_response(fit: Fit, law: Law, points: int = 81) -> tuple[Curve, ...]:
+    """Compute a curve for each factor that trials varied, within the data's support."""
+    reference = {support.variable: _reference(fit, support) for support in fit.support}
+    return tuple(
+        _curve(fit, law, support, reference, points)
+        for support in fit.support
+        if support.varied and support.low < support.high
+    )
+
+
+def _reference(fit: Fit, support: SupportRange) -> float:
+    if support.variable in fit.baseline:
+        return fit.baseline[support.variable]
+    return statistics.median_low([point.levels[support.variable] for point in fit.points])
+
+
+def _curve(fit: Fit, law: Law, support: SupportRange, reference: dict[str, float], points: int) -> Curve:
+    at = {name: level for name, level in reference.items() if name != support.variable}
+    logarithmic = support.low > 0 and support.high / support.low > 8
+    space = np.geomspace if logarithmic else np.linspace
+    grid = np.clip(space(support.low, support.high, points), support.low, support.high)
+    drawn = []
+    for level in grid:
+        if evaluate(law, {**at, support.variable: float(level)}).finite:
+            answer = whatif(fit, law, {**at, support.variable: float(level)}, extrapolate=True)
+            drawn.append(
+                CurvePoint(
+                    float(level), answer.mean, answer.mean_low, answer.mean_high, answer.low, answer.high
+                )
+            )
+    trials = []
+    for point in fit.points:
+        level = point.levels[support.variable]
+        if np.isfinite(level):
+            mean = whatif(fit, law, {**at, support.variable: level}, extrapolate=True).mean
+            trials.append(CurveTrial(point.trial, level, point.observed, mean + point.residual))
+    return Curve(
+        variable=support.variable,
+        unit=support.unit,
+        outcome=fit.outcome,
+        outcome_unit=fit.unit,
+        at=at,
+        units={span.variable: span.unit for span in fit.support},
+        logarithmic=logarithmic,
+        points=tuple(drawn),
+        trials=tuple(trials),
+    )

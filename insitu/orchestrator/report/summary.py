@@ -1,0 +1,274 @@
+"""What a report shows, gathered once for the terminal, the page and the JSON document."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from insitu.orchestrator.estimation.analysis import Analysis
+from insitu.orchestrator.plan.types import Goal, Variable
+from insitu.orchestrator.report.answers import effect_conditions, effect_text
+from insitu.orchestrator.report.facts import Fact, gather_facts
+from insitu.orchestrator.report.wording import count, join, p_text, percent
+from insitu.orchestrator.store.encoding import Json
+from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial, TrialState
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.causal.blueprint import Blueprint
+
+
+class Standing(StrEnum):
+    """How a reason to believe the result stands."""
+
+    GOOD = "good"
+    WARNING = "warning"
+    BAD = "bad"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason to believe the result, or not to."""
+
+    standing: Standing
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSummary:
+    """Requested against achieved level of one variable over the finished trials.
+
+    Attributes
+    ----------
+    worst, median
+        Of the relative deviations ``achieved / requested - 1``, by absolute size; ``None`` where nothing was
+        asked for.
+    worst_held
+        The worst of those that were held.
+    """
+
+    variable: str
+    unit: str
+    mechanisms: tuple[str, ...]
+    verdicts: dict[str, int]
+    worst: float | None
+    median: float | None
+    worst_held: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSummary:
+    """`cause` stands in the law of `effect`."""
+
+    cause: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything a report shows; base units."""
+
+    name: str
+    status: str
+    headline: str
+    conditions: str
+    reasons: tuple[Reason, ...]
+    outcome: str
+    law: str
+    goal: Goal | None
+    analysis: Analysis
+    variables: tuple[Variable, ...]
+    edges: tuple[EdgeSummary, ...]
+    levels: tuple[LevelSummary, ...]
+    trials: tuple[StoredTrial, ...]
+    states: dict[str, int]
+    tolerance: float | None
+    facts: tuple[Fact, ...]
+
+    @property
+    def outcome_variable(self) -> Variable:
+        """The variable that the law gives."""
+        return next(variable for variable in self.variables if variable.name == self.outcome)
+
+
+def deviation(level: LevelRecord) -> float | None:
+    """Relative deviation of an achieved level; ``None`` where nothing was asked for or nothing was used."""
+    if level.achieved is None or not math.isfinite(level.requested) or level.requested == 0:
+        return None
+    return level.achieved / level.requested - 1
+
+
+def summarise(
+    blueprint: Blueprint,
+    trials: Sequence[StoredTrial],
+    analysis: Analysis,
+    meta: Mapping[str, Json],
+    goal: Goal | None = None,
+    tolerance: float | None = None,
+) -> Summary:
+    """Gather what a report shows.
+
+    Parameters
+    ----------
+    meta
+        The run's facts; ``name``, ``status`` and ``reason`` are shown at the top, the others as provenance.
+    tolerance
+        Largest relative deviation of a level that was held; drawn as a band.
+    """
+    states = {state.value: sum(trial.state is state for trial in trials) for state in TrialState}
+    levels = _level_summaries(trials)
+    status = str(meta.get("status") or ("complete" if _complete(states) else "incomplete"))
+    edges = [EdgeSummary(parent, name) for name, law in blueprint.laws.items() for parent in law.parents]
+    return Summary(
+        name=str(meta.get("name") or "experiment"),
+        status=status,
+        headline=_headline(analysis, states),
+        conditions=_conditions(analysis, meta),
+        reasons=tuple(_reasons(analysis, states, levels, goal)),
+        outcome=analysis.outcome,
+        law=f"{analysis.outcome} = {blueprint.laws[analysis.outcome].text}",
+        goal=goal,
+        analysis=analysis,
+        variables=tuple(blueprint.variables.values()),
+        edges=tuple(edges),
+        levels=levels,
+        trials=tuple(trials),
+        states=states,
+        tolerance=tolerance,
+        facts=gather_facts(meta, trials),
+    )
+
+
+def _complete(states: Mapping[str, int]) -> bool:
+    return not (states["planned"] or states["running"]) and states["valid"] > 0
+
+
+def _headline(analysis: Analysis, states: Mapping[str, int]) -> str:
+    if analysis.effect is not None:
+        return effect_text(analysis.effect)
+    if analysis.fit is not None:
+        return f"The law of {analysis.outcome} is fitted to {count(analysis.fit.n, 'trial')}"
+    finished = sum(states[name] for name in ("valid", "invalid", "failed"))
+    if not finished:
+        return "No trial has finished yet"
+    return f"No answer: {analysis.problem}"
+
+
+def _conditions(analysis: Analysis, meta: Mapping[str, Json]) -> str:
+    parts = []
+    if analysis.effect is not None:
+        parts.append(effect_conditions(analysis.effect))
+    if analysis.effect_problem:
+        parts.append(f"The goal's effect is not answered: {analysis.effect_problem}")
+    if analysis.fit is None and analysis.remedy:
+        parts.append(f"{analysis.remedy[0].upper()}{analysis.remedy[1:]}")
+    if meta.get("reason"):
+        parts.append(str(meta["reason"]))
+    return ". ".join(parts)
+
+
+def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
+    by_variable: dict[str, list[LevelRecord]] = {}
+    for trial in trials:
+        for level in trial.record.levels if trial.record is not None else ():
+            by_variable.setdefault(level.variable, []).append(level)
+    summaries = []
+    for variable, levels in by_variable.items():
+        if all(level.verdict is LevelVerdict.EXACT for level in levels):
+            continue
+        judged = [level for level in levels if level.verdict not in (LevelVerdict.SLACK, LevelVerdict.UNSET)]
+        deviations = [d for d in map(deviation, judged) if d is not None]
+        held = [d for d in (deviation(level) for level in judged if level.verdict is LevelVerdict.HELD) if d]
+        mechanisms = dict.fromkeys(level.mechanism for level in levels if level.mechanism != "none")
+        verdicts = {
+            verdict.value: sum(level.verdict is verdict for level in levels) for verdict in LevelVerdict
+        }
+        summaries.append(
+            LevelSummary(
+                variable=variable,
+                unit=levels[0].unit,
+                mechanisms=tuple(mechanisms),
+                verdicts={verdict: amount for verdict, amount in verdicts.items() if amount},
+                worst=max(deviations, key=abs) if deviations else None,
+                median=statistics.median(map(abs, deviations)) if deviations else None,
+                worst_held=max(held, key=abs) if held else None,
+            )
+        )
+    return tuple(summaries)
+
+
+def _reasons(
+    analysis: Analysis, states: Mapping[str, int], levels: Sequence[LevelSummary], goal: Goal | None
+) -> list[Reason]:
+    reasons = [_trials_reason(states), _levels_reason(levels)]
+    fit = analysis.fit
+    if fit is None:
+        return [
+            *reasons,
+            Reason(Standing.BAD, "No fit", f"{analysis.problem[0].upper()}{analysis.problem[1:]}."),
+        ]
+    explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
+    text = (
+        f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
+    )
+    reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
+    if fit.lack_of_fit is None:
+        reasons.append(Reason(Standing.OPEN, "Lack of fit not tested", f"{fit.lack_of_fit_reason}."))
+    else:
+        test = fit.lack_of_fit
+        figures = f"F({test.df_lack}, {test.df_pure}) = {test.f:.3g}, {p_text(test.p_value)}"
+        if test.significant:
+            term = f" {fit.missing_term.sentence}" if fit.missing_term else ""
+            reasons.append(Reason(Standing.BAD, "The law does not fit", f"{figures}.{term}"))
+        else:
+            text = f"The law misses no more than replicates differ among themselves ({figures})."
+            reasons.append(Reason(Standing.GOOD, "No lack of fit", text))
+    uneven = fit.diagnostics.heteroscedasticity_p
+    if uneven is not None and uneven < 0.05:
+        text = f"The residuals spread unevenly over the levels ({p_text(uneven)}): intervals are approximate."
+        reasons.append(Reason(Standing.WARNING, "Uneven spread", text))
+    normal = fit.diagnostics.normality_p
+    if normal is not None and normal < 0.01:
+        text = f"Look for outliers ({p_text(normal)}): prediction intervals are approximate."
+        reasons.append(Reason(Standing.WARNING, "Residuals not normal", text))
+    if goal is not None and goal.relative_half_width is not None and analysis.effect is not None:
+        reached = analysis.effect.relative_half_width <= goal.relative_half_width
+        found, asked = percent(analysis.effect.relative_half_width), percent(goal.relative_half_width)
+        text = f"The effect is known to ± {found}; the goal asks for ± {asked}."
+        title = "Precision reached" if reached else "Precision not reached"
+        reasons.append(Reason(Standing.GOOD if reached else Standing.WARNING, title, text))
+    return reasons
+
+
+def _trials_reason(states: Mapping[str, int]) -> Reason:
+    spoilt = [f"{states[name]} {name}" for name in ("invalid", "failed") if states[name]]
+    waiting = states["planned"] + states["running"]
+    text = count(states["valid"], "valid trial")
+    text += f"; {join(spoilt)}, kept and not fitted" if spoilt else ""
+    text += f"; {waiting} still to come" if waiting else ""
+    standing = (
+        Standing.OPEN if waiting or not states["valid"] else Standing.WARNING if spoilt else Standing.GOOD
+    )
+    return Reason(standing, "Trials", f"{text}.")
+
+
+def _levels_reason(levels: Sequence[LevelSummary]) -> Reason:
+    verdicts: dict[str, int] = {}
+    for summary in levels:
+        for verdict, amount in summary.verdicts.items():
+            verdicts[verdict] = verdicts.get(verdict, 0) + amount
+    asked = sum(verdicts.get(name, 0) for name in ("held", "missed", "disturbed", "slack"))
+    if not asked:
+        return Reason(Standing.OPEN, "Levels", "Nothing was held at a level yet.")
+    off = [f"{verdicts[name]} {name}" for name in ("missed", "disturbed") if verdicts.get(name)]
+    worst = [abs(summary.worst_held) for summary in levels if summary.worst_held is not None]
+    text = f"{verdicts.get('held', 0)} of {count(asked, 'intervention')} held"
+    text += f", {verdicts['slack']} slack (the cap never bound)" if verdicts.get("slack") else ""
+    text += f", {join(off)}" if off else ""
+    text += f"; levels that were held are at most {percent(max(worst))} off." if worst else "."
+    return Reason(Standing.WARNING if off else Standing.GOOD, "Levels", text)

@@ -1,0 +1,95 @@
+"""The closing table of a run on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
+from insitu.orchestrator.report.wording import count, number, percent, signed_percent
+from insitu.orchestrator.store.records import StoredTrial, TrialState
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.estimation.fit import Fit
+
+_MARKS = {
+    Standing.GOOD: Text("✓", "green"),
+    Standing.WARNING: Text("!", "yellow"),
+    Standing.BAD: Text("✗", "red"),
+    Standing.OPEN: Text("·", "dim"),
+}
+_SHOWN = 12
+"""Trials that are not valid and are listed one by one; the page lists them all."""
+
+
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print the answer, the estimates, why to believe them, and what went wrong."""
+    (console or Console()).print(render_summary(summary))
+
+
+def render_summary(summary: Summary) -> RenderableType:
+    """The same as a renderable, for a live display."""
+    parts: list[RenderableType] = [Text(""), Text(summary.headline, "bold")]
+    if summary.conditions:
+        parts.append(Text(summary.conditions))
+    parts += [Text(""), Text.assemble(("law  ", "dim"), summary.law)]
+    if summary.analysis.fit is not None:
+        parts.append(_estimates(summary.analysis.fit))
+    reasons = Table.grid(padding=(0, 1))
+    for reason in summary.reasons:
+        reasons.add_row(_MARKS[reason.standing], Text(reason.title, "bold"), Text(reason.text))
+    parts += [Text(""), reasons]
+    if summary.levels:
+        parts += [Text(""), _levels(summary.levels)]
+    spoilt = [trial for trial in summary.trials if trial.state in (TrialState.INVALID, TrialState.FAILED)]
+    if spoilt:
+        parts += [Text(""), _spoilt(spoilt)]
+    return Group(*parts)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, style="" if index else "bold", header_style="dim", overflow="fold")
+    return table
+
+
+def _estimates(fit: Fit) -> Table:
+    table = _table("", "parameter", "estimate", f"{percent(fit.confidence, 4)} interval", "unit")
+    for estimate in fit.estimates:
+        half = (estimate.reported_high - estimate.reported_low) / 2
+        low, high = number(estimate.reported_low, half), number(estimate.reported_high, half)
+        table.add_row(
+            Text(estimate.name),
+            number(estimate.reported, half),
+            Text(f"[{low}, {high}]"),
+            Text(estimate.unit or "1"),
+        )
+    return table
+
+
+def _levels(levels: tuple[LevelSummary, ...]) -> Table:
+    table = _table("Achieved against requested", "variable", "median off", "worst off", "verdicts", "held by")
+    for level in levels:
+        verdicts = ", ".join(f"{amount} {verdict}" for verdict, amount in level.verdicts.items())
+        table.add_row(
+            Text(level.variable),
+            "-" if level.median is None else percent(level.median),
+            "-" if level.worst is None else signed_percent(level.worst),
+            verdicts,
+            Text(", ".join(level.mechanisms) or "-"),
+        )
+    return table
+
+
+def _spoilt(trials: list[StoredTrial]) -> Table:
+    table = _table(f"{count(len(trials), 'trial')} not fitted", "trial", "state", "why")
+    for trial in trials[:_SHOWN]:
+        reasons = trial.record.reasons if trial.record is not None else ()
+        table.add_row(str(trial.planned.trial), trial.state.value, Text("; ".join(reasons)))
+    if len(trials) > _SHOWN:
+        table.add_row("", "", f"and {len(trials) - _SHOWN} more, in the report")
+    return table

@@ -1,0 +1,175 @@
+"""Records to and from what SQLite and JSON can carry.
+
+JSON has no infinity: ``inf``, ``-inf`` and ``nan`` are written as those strings, here and in every document
+of this project, and read back with ``float()``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from insitu.orchestrator.store.records import (
+    Assignment,
+    LevelRecord,
+    LevelVerdict,
+    PlannedTrial,
+    StoredTrial,
+    TrialRecord,
+    TrialState,
+)
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+Cell: TypeAlias = "int | float | str | None"
+
+TRIAL_COLUMNS = (
+    "trial, block, assignment, baseline, replaces, state, node, started_at, duration_s, exit_status, record"
+)
+LEVEL_COLUMNS = (
+    "trial, position, variable, requested, achieved, bound_share, uncertainty, verdict, mechanism, unit, note"
+)
+
+
+def finite_json(value: object) -> Json:
+    """Copy a tree of plain data with its non-finite numbers spelt as text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): finite_json(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [finite_json(item) for item in value]
+    raise TypeError(f"{type(value).__name__} is not plain data")
+
+
+def dump(value: object) -> str:
+    """Write plain data as compact JSON."""
+    return json.dumps(finite_json(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+def planned_row(planned: PlannedTrial) -> tuple[Cell, ...]:
+    """Values of the columns ``trial`` to ``state`` of a trial that has not started."""
+    return (
+        planned.trial,
+        planned.block,
+        dump(planned.assignment.levels),
+        int(planned.baseline),
+        planned.replaces,
+        TrialState.PLANNED.value,
+    )
+
+
+def record_row(record: TrialRecord) -> tuple[Cell, ...]:
+    """Values of the columns ``state`` to ``record`` of a finished trial."""
+    rest = {
+        "measurements": record.measurements,
+        "samples": record.samples,
+        "reasons": record.reasons,
+        "stderr_tail": record.stderr_tail,
+        "sandbox": record.sandbox,
+        "host": record.host,
+    }
+    return (
+        record.state.value,
+        record.node,
+        record.started_at,
+        record.duration_s,
+        record.exit_status,
+        dump(rest),
+    )
+
+
+def level_rows(record: TrialRecord) -> list[tuple[Cell, ...]]:
+    """One row of the table ``levels`` per variable; SQL's own infinity is *unlimited*."""
+    return [
+        (
+            record.trial,
+            position,
+            level.variable,
+            level.requested,
+            level.achieved,
+            level.bound_share,
+            level.uncertainty,
+            level.verdict.value,
+            level.mechanism,
+            level.unit,
+            level.note,
+        )
+        for position, level in enumerate(record.levels)
+    ]
+
+
+def read_level(row: Sequence[Cell]) -> LevelRecord:
+    """Read a row of the table ``levels``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the row is not what this program writes.
+    """
+    _, _, variable, requested, achieved, bound_share, uncertainty, verdict, mechanism, unit, note = row
+    return LevelRecord(
+        variable=str(variable),
+        requested=_number(requested),
+        achieved=None if achieved is None else _number(achieved),
+        bound_share=_number(bound_share),
+        uncertainty=_number(uncertainty),
+        verdict=LevelVerdict(str(verdict)),
+        mechanism=str(mechanism),
+        unit=str(unit),
+        note=str(note),
+    )
+
+
+def read_trial(row: Sequence[Cell], levels: Sequence[LevelRecord]) -> StoredTrial:
+    """Read a row of the table ``trials`` with its levels.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        If the row is not what this program writes.
+    """
+    trial, block, assignment, baseline, replaces, state, node, started_at, duration_s, exit_status, rest = row
+    planned = PlannedTrial(
+        trial=_whole(trial),
+        block=_whole(block),
+        assignment=Assignment(
+            tuple((str(name), float(level)) for name, level in json.loads(str(assignment)))
+        ),
+        baseline=bool(baseline),
+        replaces=None if replaces is None else _whole(replaces),
+    )
+    if rest is None:
+        return StoredTrial(planned, TrialState(str(state)))
+    fields = json.loads(str(rest))
+    record = TrialRecord(
+        trial=planned.trial,
+        state=TrialState(str(state)),
+        node=str(node),
+        started_at=_number(started_at),
+        duration_s=_number(duration_s),
+        exit_status=None if exit_status is None else _whole(exit_status),
+        measurements={str(name): float(amount) for name, amount in fields["measurements"].items()},
+        levels=tuple(levels),
+        samples=str(fields["samples"]),
+        reasons=tuple(str(reason) for reason in fields["reasons"]),
+        stderr_tail=str(fields["stderr_tail"]),
+        sandbox=str(fields["sandbox"]),
+        host={str(name): float(amount) for name, amount in fields["host"].items()},
+    )
+    return StoredTrial(planned, record.state, record)
+
+
+def _number(cell: Cell) -> float:
+    if cell is None:  # SQLite has no NaN and stores it as NULL
+        return math.nan
+    return float(cell)
+
+
+def _whole(cell: Cell) -> int:
+    if not isinstance(cell, int):
+        raise TypeError(f"{cell!r} is not a whole number")
+    return cell

@@ -1,0 +1,390 @@
+"""A run directory: everything that one execution of a plan produced.
+
+::
+
+    plan.yaml  model.yaml     as submitted
+    run.db                    trials, achieved levels, facts, events (`insitu.orchestrator.store.database`)
+    samples/*.parquet         one file per trial
+    report.html  fitted.json  written at the end, and again on request
+
+It can be moved, zipped, and read while a run executes. Nothing in it is executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.store import database
+from insitu.orchestrator.store.encoding import (
+    LEVEL_COLUMNS,
+    TRIAL_COLUMNS,
+    Json,
+    dump,
+    level_rows,
+    planned_row,
+    read_level,
+    read_trial,
+    record_row,
+)
+from insitu.orchestrator.store.records import LevelRecord, PlannedTrial, StoredTrial, TrialRecord, TrialState
+from insitu.orchestrator.store.states import transition
+
+_WRITER = "writer_pid"
+
+_PLAN = "INSERT INTO trials (trial, block, assignment, baseline, replaces, state) VALUES (?, ?, ?, ?, ?, ?)"
+_FINISH = """
+    UPDATE trials SET state = ?, node = ?, started_at = ?, duration_s = ?, exit_status = ?, record = ?
+    WHERE trial = ? AND state = 'running'
+"""
+_LEVEL = f"INSERT INTO levels ({LEVEL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_START = "UPDATE trials SET state = 'running' WHERE trial = ? AND state = 'planned'"
+_RESET = "UPDATE trials SET state = 'planned' WHERE state = 'running'"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to the run itself; ``at`` in seconds since the epoch."""
+
+    at: float
+    kind: str
+    text: str
+
+
+class RunStore:
+    """The durable record of one run.
+
+    A store that is open for writing holds the run exclusively until it is closed; any number of read-only
+    ones may be open beside it. One store may be used from several threads.
+
+    Attributes
+    ----------
+    directory
+        The run directory.
+    read_only
+        Whether writing is refused.
+    """
+
+    def __init__(
+        self, directory: Path, connection: sqlite3.Connection, lock: int | None, *, read_only: bool
+    ) -> None:
+        self.directory = directory
+        self.read_only = read_only
+        self._connection = connection
+        self._lock = lock
+        self._mutex = threading.RLock()
+
+    @classmethod
+    def create(
+        cls, directory: Path, plan_source: str, model_source: str, meta: Mapping[str, Json] | None = None
+    ) -> Self:
+        """Begin a run in a new or empty directory.
+
+        Parameters
+        ----------
+        meta
+            First facts (run id, seed, versions); plain data.
+
+        Raises
+        ------
+        InputError
+            If the directory holds something already.
+        CannotExecute
+            If it cannot be written, or there is no space.
+        """
+        directory = Path(directory)
+        with database.mapped_errors(directory):
+            if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+                raise InputError(
+                    f"{directory} exists and is not an empty directory",
+                    hint="choose another one with --out, or continue a run with `insitu resume`",
+                )
+            (directory / "samples").mkdir(parents=True, exist_ok=True)
+            lock = _lock(directory)
+            try:
+                _write_durably(directory / "plan.yaml", plan_source)
+                _write_durably(directory / "model.yaml", model_source)
+                connection = database.connect_writing(directory / database.FILE_NAME)
+                facts = {**(meta or {}), _WRITER: os.getpid()}
+                database.create_schema(connection, {key: dump(fact) for key, fact in facts.items()})
+                _sync_directory(directory)
+                _sync_directory(directory.resolve().parent)
+            except BaseException:
+                os.close(lock)
+                raise
+        return cls(directory, connection, lock, read_only=False)
+
+    @classmethod
+    def open(cls, directory: Path, read_only: bool = False) -> Self:
+        """Open an existing run.
+
+        Raises
+        ------
+        InputError
+            If this is not a run directory, it is damaged, it was made by a newer version, or (for writing)
+            another process executes it.
+        CannotExecute
+            If it cannot be read or written.
+        """
+        directory = Path(directory)
+        path = directory / database.FILE_NAME
+        with database.mapped_errors(directory):
+            if not path.is_file():
+                raise InputError(
+                    f"{directory} is not a run directory: it has no {database.FILE_NAME}",
+                    hint="give the directory that `insitu run` printed",
+                )
+            lock = None if read_only else _lock(directory)
+            try:
+                connection = database.connect_reading(path) if read_only else database.connect_writing(path)
+                try:
+                    database.check_schema(connection, directory)
+                    store = cls(directory, connection, lock, read_only=read_only)
+                    if not read_only:
+                        store.set_meta(_WRITER, os.getpid())
+                except BaseException:
+                    connection.close()
+                    raise
+            except BaseException:
+                if lock is not None:
+                    os.close(lock)
+                raise
+        return store
+
+    def close(self) -> None:
+        """Close the file and let go of the run; harmless to repeat."""
+        with self._mutex:
+            self._connection.close()
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # trials
+
+    def plan_trials(self, trials: Iterable[PlannedTrial]) -> None:
+        """Add trials to execute, all or none."""
+        with self._transaction() as connection:
+            connection.executemany(_PLAN, [planned_row(planned) for planned in trials])
+
+    def add(self, planned: PlannedTrial) -> None:
+        """Add one trial, such as the replacement of an invalid one."""
+        self.plan_trials((planned,))
+
+    def start(self, trial: int) -> None:
+        """Mark a planned trial as running.
+
+        This alone is not flushed to the disk: after a power failure the trial is planned again, which is
+        where `reset_running` would put it.
+
+        Raises
+        ------
+        IllegalTransition
+            If the trial is not planned.
+        """
+        with self._mutex, database.mapped_errors(self.directory):
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            try:
+                with self._transaction() as connection:
+                    if connection.execute(_START, (trial,)).rowcount != 1:
+                        transition(self._state(trial), TrialState.RUNNING)
+            finally:
+                self._connection.execute("PRAGMA synchronous=FULL")
+
+    def finish(self, record: TrialRecord) -> None:
+        """Store a finished trial; when this returns it survives a power failure.
+
+        Raises
+        ------
+        IllegalTransition
+            If the trial is not running, or the record's state is not a final one.
+        CannotExecute
+            If there is no space; the trial is then still running.
+        """
+        transition(TrialState.RUNNING, record.state)
+        if record.state is TrialState.PLANNED:
+            raise ValueError("a finished trial cannot be planned; see reset_running")
+        row, levels = record_row(record), level_rows(record)
+        with self._transaction() as connection:
+            if connection.execute(_FINISH, (*row, record.trial)).rowcount != 1:
+                transition(self._state(record.trial), record.state)
+            connection.executemany(_LEVEL, levels)
+
+    def reset_running(self) -> int:
+        """Put trials that a crash left running back to planned; return how many there were."""
+        with self._transaction() as connection:
+            return connection.execute(_RESET).rowcount
+
+    def trials(self) -> tuple[StoredTrial, ...]:
+        """All trials in execution order.
+
+        Raises
+        ------
+        InputError
+            If a row is not what this program writes.
+        """
+        with self._mutex, database.mapped_errors(self.directory):
+            self._connection.execute("BEGIN")  # both tables as of one moment
+            try:
+                rows = self._connection.execute(
+                    f"SELECT {TRIAL_COLUMNS} FROM trials ORDER BY trial"  # noqa: S608
+                ).fetchall()
+                level_cells = self._connection.execute(
+                    f"SELECT {LEVEL_COLUMNS} FROM levels ORDER BY trial, position"  # noqa: S608
+                ).fetchall()
+            finally:
+                self._connection.execute("COMMIT")
+        try:
+            levels: dict[object, list[LevelRecord]] = {}
+            for cells in level_cells:
+                levels.setdefault(cells[0], []).append(read_level(cells))
+            return tuple(read_trial(row, levels.get(row[0], ())) for row in rows)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise database.corrupted(self.directory, f"a trial does not read: {error}") from error
+
+    # facts and events
+
+    def set_meta(self, key: str, fact: Json) -> None:
+        """Store a fact about the run, replacing an earlier one under the same key."""
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, dump(fact)))
+
+    def meta(self) -> dict[str, Json]:
+        """Return all the facts about the run."""
+        with self._mutex, database.mapped_errors(self.directory):
+            rows = self._connection.execute("SELECT key, value FROM meta ORDER BY key").fetchall()
+        try:
+            return {str(key): json.loads(fact) for key, fact in rows}
+        except (ValueError, TypeError) as error:
+            raise database.corrupted(self.directory, f"a fact does not read: {error}") from error
+
+    def event(self, kind: str, text: str) -> None:
+        """Note something that happened to the run."""
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO events (at, kind, text) VALUES (?, ?, ?)", (time.time(), kind, text)
+            )
+
+    def events(self) -> tuple[Event, ...]:
+        """Everything noted, in order."""
+        with self._mutex, database.mapped_errors(self.directory):
+            rows = self._connection.execute("SELECT at, kind, text FROM events ORDER BY event").fetchall()
+        return tuple(Event(float(at), str(kind), str(text)) for at, kind, text in rows)
+
+    # files
+
+    @property
+    def plan_source(self) -> str:
+        """The plan as submitted."""
+        return self._text("plan.yaml")
+
+    @property
+    def model_source(self) -> str:
+        """The model as submitted."""
+        return self._text("model.yaml")
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self.directory / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"cannot read {self.directory / name}: {error}", hint="restore it from a copy of the run"
+            ) from error
+
+    def samples_path(self, record: TrialRecord) -> Path | None:
+        """Where a trial's samples are; ``None`` without any.
+
+        Raises
+        ------
+        InputError
+            If the record points outside the run directory.
+        """
+        if not record.samples:
+            return None
+        path = (self.directory / record.samples).resolve()
+        if not path.is_relative_to(self.directory.resolve()):
+            raise database.corrupted(self.directory, f"the samples of trial {record.trial} lie outside it")
+        return path
+
+    def _state(self, trial: int) -> TrialState:
+        row = self._connection.execute("SELECT state FROM trials WHERE trial = ?", (trial,)).fetchone()
+        if row is None:
+            raise KeyError(f"there is no trial {trial}")
+        return TrialState(row[0])
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._mutex, database.mapped_errors(self.directory):
+            if self.read_only:
+                raise PermissionError(f"{self.directory} was opened for reading only")
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def _lock(directory: Path) -> int:
+    """Hold the directory itself: a lock that dies with the process and leaves no file behind."""
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        holder = _holder(directory)
+        raise InputError(
+            f"{directory} is being executed by process {holder}"
+            if holder
+            else f"{directory} is being executed",
+            hint="wait for it to end" + (f", or end it with `kill -INT {holder}`" if holder else ""),
+            pid=holder,
+        ) from None
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _holder(directory: Path) -> int | None:
+    try:
+        with RunStore.open(directory, read_only=True) as store:
+            holder = store.meta().get(_WRITER)
+    except Exception:  # the answer only completes another error's message
+        return None
+    return holder if isinstance(holder, int) else None
+
+
+def _write_durably(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
