@@ -66,10 +66,13 @@ def waiting_rate(time_s: Floats, counter: Floats, stall_s: Floats, binding: Mask
     Returns
     -------
     Slope or None
-        ``None`` where no interval binds. What the cap lets through at once at its start counts, too.
+        ``None`` where no interval binds. What the cap lets through at once at its start counts, too; a run in
+        which nothing arrived was waiting for something else, and does not.
     """
     counted = total = 0.0
     for first, last in runs(binding):
+        if counter[last] == counter[first]:
+            continue
         waited_s, step_s = np.diff(stall_s[first : last + 1]), np.diff(time_s[first : last + 1])
         edges_s = 0.0
         for edge in {0, len(step_s) - 1}:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from insitu.injectors.binding import Mask, waiting_rate
+from insitu.injectors.binding import Mask, runs, waiting_rate
 from insitu.injectors.contract import Achieved, Capability, Node, Setting, Treatment
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
 
+_CROWDED_SHARE, _CROWDED_BYTES = 0.1, 1e6
+"""What others may move over the same disk before a trial counts as disturbed."""
 _SLICE_S = 0.1
 """Longest slice in which blk-throttle accounts (HZ/10; HZ/50 on disks that do not rotate).
 
@@ -69,12 +72,12 @@ class _DiskRate:
         time_s, done = samples["time_s"], samples[done_column]
         wall_s = float(time_s[-1] - time_s[0])
         asked_bytes = float(samples[asked_column][-1] - samples[asked_column][0])
-        foreign_bytes = max(0.0, float(done[-1] - done[0]) - asked_bytes)
-        crowded = foreign_bytes > 0.1 * asked_bytes + 1e6
+        foreign_bytes = float(done[-1] - done[0]) - asked_bytes
+        crowded = foreign_bytes > _CROWDED_SHARE * asked_bytes + _CROWDED_BYTES
         note = f"others moved {foreign_bytes / 1e6:.1f} MB meanwhile" if crowded else ""
         slope = None
         if math.isfinite(level) and asked_bytes:
-            binding = _binding(samples, done)
+            binding = _binding(samples)
             slope = waiting_rate(time_s, done, samples["io_stall_s"], binding)
         if slope is None:
             return Achieved(_natural_rate(samples, asked_bytes), 0.0, 0.0, starved=crowded, note=note)
@@ -90,22 +93,22 @@ class _DiskRate:
         )
 
 
-def _binding(samples: Samples, done: np.ndarray) -> Mask:
-    """Intervals that were spent waiting for the disk, from the first wait to the last completion.
+def _binding(samples: Samples) -> Mask:
+    """Intervals that were spent waiting for the disk.
 
-    The throttle lets a slice's worth through at once, and the subject works on it for a moment: waiting is
-    judged over several slices, else the very intervals in which data arrived would drop out.
+    The throttle lets a slice's worth through at once, and the subject works on it for a moment: gaps of a few
+    slices belong to the waiting, else the very intervals in which data arrived would drop out.
     """
     step_s, waited_s = np.diff(samples["time_s"]), np.diff(samples["io_stall_s"])
-    binding = np.zeros(len(step_s), dtype=np.bool_)
-    waits, moves = np.flatnonzero(waited_s > 0.1 * step_s), np.flatnonzero(np.diff(done) > 0)
-    if not len(waits) or not len(moves) or moves[-1] < waits[0]:
-        return binding
-    phase = slice(waits[0], moves[-1] + 1)
-    step_s, waited_s = step_s[phase], waited_s[phase]
-    window = np.ones(min(len(step_s), max(1, round(3 * _SLICE_S / float(np.median(step_s))))))
-    smooth_waited, smooth_step = (np.convolve(x, window, mode="same") for x in (waited_s, step_s))
-    binding[phase] = smooth_waited >= 0.6 * smooth_step
+    binding: Mask = waited_s >= 0.5 * step_s
+    gap = max(1, round(3 * _SLICE_S / float(np.median(step_s))))
+    ends = list(runs(binding))
+    for (_, end), (start, _) in itertools.pairwise(ends):
+        binding[end:start] |= start - end <= gap
+    for first, last in ends:  # waiting that began or ended within an interval
+        binding[max(0, first - 1)] |= waited_s[max(0, first - 1)] > 0.01 * step_s[max(0, first - 1)]
+        if last < len(step_s):
+            binding[last] |= waited_s[last] > 0.01 * step_s[last]
     return binding
 
 

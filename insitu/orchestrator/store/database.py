@@ -11,6 +11,9 @@ Schema version 1
 ``levels(trial, position, variable, requested, achieved, ...)``
     One row per variable of a finished trial, base units; an infinite ``requested`` is *unlimited*, a NULL
     ``achieved`` means that the resource was never in use.
+``pending_samples(trial, names, cells)``
+    Samples over time until they are written to ``samples/*.parquet``: names as JSON, cells as little-endian
+    float64, column after column.
 ``events(event, at, kind, text)``
     What happened to the run itself, in order; ``at`` in seconds since the epoch.
 
@@ -47,6 +50,7 @@ CREATE TABLE levels (
     requested REAL, achieved REAL, bound_share REAL, uncertainty REAL, verdict TEXT NOT NULL,
     mechanism TEXT NOT NULL, unit TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (trial, position)
 ) WITHOUT ROWID;
+CREATE TABLE pending_samples (trial INTEGER PRIMARY KEY, names TEXT NOT NULL, cells BLOB NOT NULL);
 CREATE TABLE events (event INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
 """
 

@@ -19,8 +19,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,6 +39,7 @@ from insitu.orchestrator.store.encoding import (
     record_row,
 )
 from insitu.orchestrator.store.records import LevelRecord, PlannedTrial, StoredTrial, TrialRecord, TrialState
+from insitu.orchestrator.store.samples import PENDING_COLUMNS, pack, unpack, write_samples
 from insitu.orchestrator.store.states import transition
 
 _WRITER = "writer_pid"
@@ -49,6 +50,7 @@ _FINISH = """
     WHERE trial = ? AND state = 'running'
 """
 _LEVEL = f"INSERT INTO levels ({LEVEL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_KEEP_SAMPLES = f"INSERT OR REPLACE INTO pending_samples ({PENDING_COLUMNS}) VALUES (?, ?, ?)"  # noqa: S608
 _START = "UPDATE trials SET state = 'running' WHERE trial = ? AND state = 'planned'"
 _RESET = "UPDATE trials SET state = 'planned' WHERE state = 'running'"
 
@@ -209,8 +211,14 @@ class RunStore:
             finally:
                 self._connection.execute("PRAGMA synchronous=FULL")
 
-    def finish(self, record: TrialRecord) -> None:
+    def finish(self, record: TrialRecord, samples: Mapping[str, Sequence[float]] | None = None) -> None:
         """Store a finished trial; when this returns it survives a power failure.
+
+        Parameters
+        ----------
+        samples
+            Column to values over time. Kept in the database, in the same transaction, until
+            `export_samples` writes them out: a Parquet file per trial costs more than the whole record.
 
         Raises
         ------
@@ -222,11 +230,25 @@ class RunStore:
         transition(TrialState.RUNNING, record.state)
         if record.state is TrialState.PLANNED:
             raise ValueError("a finished trial cannot be planned; see reset_running")
+        if samples:
+            record = replace(record, samples=f"samples/trial-{record.trial:05d}.parquet")
         row, levels = record_row(record), level_rows(record)
         with self._transaction() as connection:
             if connection.execute(_FINISH, (*row, record.trial)).rowcount != 1:
                 transition(self._state(record.trial), record.state)
             connection.executemany(_LEVEL, levels)
+            if samples:
+                connection.execute(_KEEP_SAMPLES, (record.trial, *pack(samples)))
+
+    def export_samples(self) -> int:
+        """Write samples that are still in the database to Parquet; return how many trials had some."""
+        with self._mutex, database.mapped_errors(self.directory):
+            pending = self._connection.execute(f"SELECT {PENDING_COLUMNS} FROM pending_samples").fetchall()  # noqa: S608
+        for trial, names, cells in pending:
+            write_samples(self.directory / f"samples/trial-{trial:05d}.parquet", unpack(names, cells))
+            with self._transaction() as connection:
+                connection.execute("DELETE FROM pending_samples WHERE trial = ?", (trial,))
+        return len(pending)
 
     def reset_running(self) -> int:
         """Put trials that a crash left running back to planned; return how many there were."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import sys
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +20,28 @@ if TYPE_CHECKING:
 
 TIME = "time_s"
 """Name of the column of seconds since the subject started."""
+
+
+PENDING_COLUMNS = "trial, names, cells"
+"""Of the table of samples that wait to be written out: names as JSON, cells as little-endian float64."""
+
+
+def pack(columns: Mapping[str, Sequence[float]]) -> tuple[str, bytes]:
+    """Samples as the database keeps them: names, and cells column after column."""
+    cells = array("d", (value for column in columns.values() for value in column))
+    if sys.byteorder == "big":
+        cells.byteswap()
+    return json.dumps(list(columns)), cells.tobytes()
+
+
+def unpack(names: str, cells: bytes) -> dict[str, Sequence[float]]:
+    """Undo `pack`."""
+    columns = json.loads(names)
+    values = array("d", cells)
+    if sys.byteorder == "big":
+        values.byteswap()
+    length = len(values) // len(columns)
+    return {name: values[i * length : (i + 1) * length] for i, name in enumerate(columns)}
 
 
 def write_samples(path: Path, columns: Mapping[str, Sequence[float]]) -> None:
