@@ -171,9 +171,7 @@ def sort_trials(
             cpu, disk, size, baseline = cells[index]
             achieved = {
                 "input_size": size,
-                "disk_read_rate": NATURAL["disk_read_rate"]
-                if math.isinf(disk)
-                else disk * rng.normal(1, 0.004),
+                "disk_read_rate": NATURAL["disk_read_rate"] if math.isinf(disk) else disk * rng.normal(1, 0.004),
                 "cpu_cores": NATURAL["cpu_cores"] if math.isinf(cpu) else cpu * rng.normal(1, 0.006),
             }
             runtime = float(SORT_LAW.design_row(achieved) @ np.array(list(TRUTH.values())))

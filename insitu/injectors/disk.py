@@ -77,7 +77,7 @@ class _DiskRate:
         note = f"others moved {foreign_bytes / 1e6:.1f} MB meanwhile" if crowded else ""
         slope = None
         if math.isfinite(level) and asked_bytes:
-            binding = _binding(samples)
+            binding = _binding(samples, done)
             slope = waiting_rate(time_s, done, samples["io_stall_s"], binding)
         if slope is None:
             return Achieved(_natural_rate(samples, asked_bytes), 0.0, 0.0, starved=crowded, note=note)
@@ -93,18 +93,18 @@ class _DiskRate:
         )
 
 
-def _binding(samples: Samples) -> Mask:
+def _binding(samples: Samples, done: np.ndarray) -> Mask:
     """Intervals that were spent waiting for the disk.
 
     The throttle lets a slice's worth through at once, and the subject works on it for a moment: gaps of a few
-    slices belong to the waiting, else the very intervals in which data arrived would drop out.
+    slices belong to the waiting, as long as data arrive, else the very intervals in which they did drop out.
     """
     step_s, waited_s = np.diff(samples["time_s"]), np.diff(samples["io_stall_s"])
     binding: Mask = waited_s >= 0.5 * step_s
     gap = max(1, round(3 * _SLICE_S / float(np.median(step_s))))
     ends = list(runs(binding))
-    for (_, end), (start, _) in itertools.pairwise(ends):
-        binding[end:start] |= start - end <= gap
+    for (_, end), (start, last) in itertools.pairwise(ends):
+        binding[end:start] |= start - end <= gap and done[last] > done[end]
     for first, last in ends:  # waiting that began or ended within an interval
         binding[max(0, first - 1)] |= waited_s[max(0, first - 1)] > 0.01 * step_s[max(0, first - 1)]
         if last < len(step_s):

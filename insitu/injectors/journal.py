@@ -1,8 +1,9 @@
 """The journal of undos: one file per run and node, on disk before the first write, gone when all is undone.
 
 Format: one JSON document per line. The first is the header (run, owner's pid and start time, boot id, user);
-then ``{"intent": number, "undo": [...], "settings": [...]}``, fsynced, and ``{"done": number}``, not fsynced, since a lost one
-only repeats an idempotent undo. A torn last line is an intent whose changes never began, and is dropped.
+then ``{"intent": number, "undo": [...], "settings": [...]}``, fsynced, and ``{"done": number}``, not fsynced,
+since a lost one only repeats an idempotent undo. A torn last line is an intent whose changes never began, and is
+dropped.
 """
 
 from __future__ import annotations

@@ -84,9 +84,7 @@ def check(intervention: Intervention, node: Node) -> Capability:
     if math.isinf(level):
         return capability
     if not capability.settable:
-        raise NotSettable(
-            f"{capability.variable} cannot be set here: {capability.reason}", capability.remedy
-        )
+        raise NotSettable(f"{capability.variable} cannot be set here: {capability.reason}", capability.remedy)
     if not capability.low <= level <= capability.high:
         raise NotSettable(
             f"{capability.variable} = {level:g} {capability.unit} is out of reach here: "

@@ -106,12 +106,12 @@ def _delete(path: Path) -> None:
         raise ForeignState(f"{path} is a link, not the folder that was made; left alone")
     if not path.exists():
         return
-    shutil.rmtree(path, onerror=lambda function, name, _: _force(name, function))
+    shutil.rmtree(path, onerror=lambda _function, name, _error: _force(name))
     if path.exists():
         raise UndoFailed(f"{path} is still there", "insitu recover")
 
 
-def _force(name: str, function: object) -> None:
+def _force(name: str) -> None:
     """A subject may have made folders that even their owner cannot list."""
     parent = os.path.dirname(name)
     try:

@@ -50,9 +50,7 @@ class InsituError(Exception):
         return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
 
 
-def _rebuild(
-    kind: type[InsituError], message: str, hint: str | None, context: dict[str, Any]
-) -> InsituError:
+def _rebuild(kind: type[InsituError], message: str, hint: str | None, context: dict[str, Any]) -> InsituError:
     return kind(message, hint=hint, **context)
 
 
@@ -93,9 +91,7 @@ class FaultyFile(InputError):
         **context: Any,
     ) -> None:
         ordered = tuple(sorted(faults, key=lambda f: (str(f.path), f.line, f.column)))
-        super().__init__(
-            message or "\n".join(map(str, ordered)), hint=hint, faults=ordered, **context
-        )
+        super().__init__(message or "\n".join(map(str, ordered)), hint=hint, faults=ordered, **context)
         self.faults = ordered
 
 

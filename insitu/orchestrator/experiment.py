@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +14,7 @@ from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.causal.checking import check_against
 from insitu.orchestrator.causal.graph import Blueprint
 from insitu.orchestrator.design.protocol import design_names, find_design
-from insitu.orchestrator.errors import CannotExecute, FaultyFile, InputError
+from insitu.orchestrator.errors import CannotExecute, InputError
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
 from insitu.orchestrator.plan.types import Factor, Plan, Role
 from insitu.orchestrator.units import UNLIMITED

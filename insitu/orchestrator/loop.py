@@ -6,11 +6,9 @@ No statistics and no system calls here; data goes one way around.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from insitu.orchestrator.design.protocol import replacement

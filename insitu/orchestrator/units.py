@@ -97,9 +97,7 @@ def parse_quantity(text: str | float | int, unit: str) -> float:
         if quantity.unitless and not scale.unitless and _dimension(scale) != NUMBER:
             raise UnitError(f"{text!r} has no unit; write it with one, such as {unit}")
         if _dimension(quantity) != _dimension(scale):
-            raise UnitError(
-                f"{text!r} is {_spell(_dimension(quantity))}, not {_spell(_dimension(scale))}"
-            )
+            raise UnitError(f"{text!r} is {_spell(_dimension(quantity))}, not {_spell(_dimension(scale))}")
         value = float(quantity.to_base_units().magnitude)
     if not math.isfinite(value):
         raise UnitError(f"{text!r} is not a finite quantity")
@@ -157,9 +155,7 @@ _BASE_NAMES = {"[information]": "B", "[time]": "s", "[cpu]": "core"}
 
 
 def _dimension(quantity: pint.Quantity) -> Dimension:
-    return tuple(
-        sorted((_BASE_NAMES[name], float(power)) for name, power in quantity.dimensionality.items())
-    )
+    return tuple(sorted((_BASE_NAMES[name], float(power)) for name, power in quantity.dimensionality.items()))
 
 
 def spell_dimension(dimension: Dimension) -> str:

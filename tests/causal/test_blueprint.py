@@ -112,9 +112,7 @@ def test_terms(law: str, terms: dict[str, str], offset: str, units: dict[str, st
     levels = {"size": 6.0, "rate": 2.0, "cores": 0.5, "cpu": 1.5}
     shown = {name: build_value(text, levels) for name, text in terms.items()}
     assert dict(zip(built.parameters, built.design_row(levels), strict=True)) == pytest.approx(shown)
-    assert {name: build_value(text, levels) for name, text in built.term_texts.items()} == pytest.approx(
-        shown
-    )
+    assert {name: build_value(text, levels) for name, text in built.term_texts.items()} == pytest.approx(shown)
     assert built.offset(levels) == pytest.approx(build_value(offset, levels))
     assert build_value(built.offset_text, levels) == pytest.approx(build_value(offset, levels))
 
@@ -190,9 +188,7 @@ def test_a_name_like_a_variable_is_a_slip_unless_it_is_declared() -> None:
     law = build_blueprint(load(model=declared).model).laws["runtime"]
     assert law.parameters[0] == "input_sizes"
     assert law.parameter_scales["input_sizes"] == 1e3
-    assert (
-        build_blueprint(model_of("runtime: runtime0 + a * size")).laws["runtime"].parameters[0] == "runtime0"
-    )
+    assert build_blueprint(model_of("runtime: runtime0 + a * size")).laws["runtime"].parameters[0] == "runtime0"
 
 
 def test_a_declared_unit_must_fit_its_law() -> None:
@@ -269,9 +265,7 @@ def test_every_cause_comes_before_its_effects(data: st.DataObject) -> None:
     laws = {}
     for index in range(1, count):
         parents = data.draw(st.sets(st.integers(0, index - 1), min_size=1))
-        laws[f"v{index}"] = replace(
-            law, variable=f"v{index}", parents=tuple(f"v{p}" for p in sorted(parents))
-        )
+        laws[f"v{index}"] = replace(law, variable=f"v{index}", parents=tuple(f"v{p}" for p in sorted(parents)))
     graph = Graph({f"v{index}": Variable(f"v{index}", "s", Role.MEASURED) for index in shuffled}, laws)
     order = graph.topological_order()
     assert sorted(order) == sorted(graph.variables)

@@ -9,9 +9,9 @@ from pathlib import Path
 from insitu.orchestrator.design.factorial import Factorial
 from tests.contract.design_contract import DesignContract
 
-REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
-    "entry-points"
-]["insitu.designs"]
+REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
+    "insitu.designs"
+]
 
 
 class TestFactorial(DesignContract):

@@ -39,9 +39,7 @@ def test_every_block_holds_every_assignment_once(
     factors = tuple(
         Factor(name, tuple(map(float, range(1, n + 1)))) for name, n in zip(names, levels, strict=True)
     )
-    plan = replace(
-        example_plan(), factors=factors, design=DesignSpec("factorial", replicates, baselines, seed=1)
-    )
+    plan = replace(example_plan(), factors=factors, design=DesignSpec("factorial", replicates, baselines, seed=1))
     trials = planned(plan, seed)
     assert len(trials) == count_trials(plan) == replicates * (math.prod(levels) + baselines)
     wanted = Counter(itertools.product(*(factor.levels for factor in factors)))
@@ -122,9 +120,7 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: someone-elses\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[insitu.designs]\nlatin = someone_elses:Latin\n")
-    (tmp_path / "someone_elses.py").write_text(
-        "class Latin:\n    def plan_trials(self, plan, rng): return ()\n"
-    )
+    (tmp_path / "someone_elses.py").write_text("class Latin:\n    def plan_trials(self, plan, rng): return ()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
 

@@ -91,9 +91,7 @@ def test_a_variable_under_intervention_leaves_its_law() -> None:
         )
         for number, x in enumerate([1.0, 2.0, 3.0, 4.0], start=1)
     ]
-    held = trial_of(
-        9, (exact("x", 1.0), LevelRecord("y", 50.0, 50.0, 1.0, 0.0, LevelVerdict.HELD, "m", "")), {}
-    )
+    held = trial_of(9, (exact("x", 1.0), LevelRecord("y", 50.0, 50.0, 1.0, 0.0, LevelVerdict.HELD, "m", "")), {})
     fit = fit_law(line_law(), [*free, held], variables=variables)
     assert [e.base for e in fit.estimates] == pytest.approx([0, 3], abs=1e-9)
     assert fit.n == 4

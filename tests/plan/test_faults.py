@@ -248,9 +248,7 @@ def test_an_alias_bomb_is_refused_at_the_alias_that_is_too_much(faults_of: Fault
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     found = faults_of(plan="\n".join(lines))
-    assert [fault.split(" | ")[0] for fault in found] == [
-        "plan.yaml:4:25 more than 5000 values, counting aliases"
-    ]
+    assert [fault.split(" | ")[0] for fault in found] == ["plan.yaml:4:25 more than 5000 values, counting aliases"]
 
 
 def test_the_fault_of_an_anchor_is_reported_once(faults_of: Faults) -> None:

@@ -83,9 +83,7 @@ def test_a_law_starts_where_its_text_does(folder: Path, written: str, line: int,
 
 
 def test_arguments_stay_as_written(folder: Path) -> None:
-    plan = load(
-        folder, changed(PLAN, "[sort, -o, ", "[sort, 010, 1.10, no, 1:30, 2026-01-02, 0x1F, 'null', ")
-    )
+    plan = load(folder, changed(PLAN, "[sort, -o, ", "[sort, 010, 1.10, no, 1:30, 2026-01-02, 0x1F, 'null', "))
     assert plan.subject.command[1:8] == ("010", "1.10", "no", "1:30", "2026-01-02", "0x1F", "null")
 
 
@@ -112,9 +110,7 @@ def test_a_range_spreads_into_levels(folder: Path, factor: str, levels: tuple[fl
 
 
 def test_a_range_of_bytes_has_whole_levels(folder: Path) -> None:
-    plan = load(
-        folder, changed(PLAN, "{levels: [4 MB, 8 MB]}", "{range: [1 B, 100 B], scale: log, points: 4}")
-    )
+    plan = load(folder, changed(PLAN, "{levels: [4 MB, 8 MB]}", "{range: [1 B, 100 B], scale: log, points: 4}"))
     assert plan.factors[2].levels == (1.0, 5.0, 22.0, 100.0)
 
 
@@ -228,7 +224,5 @@ def test_the_types_import_nothing_heavy() -> None:
         "import sys, insitu.orchestrator.plan.types, insitu.orchestrator.units, insitu.orchestrator.errors\n"
         "print([m for m in ('pydantic', 'yaml', 'lark', 'pint', 'numpy') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"

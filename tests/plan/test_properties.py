@@ -85,9 +85,7 @@ def scalars(node: Node) -> list[Scalar]:
 
 
 WORDS = st.text("abcxyz019", min_size=1, max_size=6)
-TREES = st.recursive(
-    WORDS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4)
-)
+TREES = st.recursive(WORDS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4))
 
 
 def write(tree: object, style: str) -> str:

@@ -22,8 +22,7 @@ TRUE_EFFECT = TRUTH["b"] * 6e6 * (1 / 0.3 - 1 / 0.9)
 def fits() -> tuple[Fit, ...]:
     rng = np.random.default_rng(20240607)
     return tuple(
-        fit_law(SORT_LAW, sort_trials(rng, noise_s=NOISE_S), variables=SORT_VARIABLES)
-        for _ in range(SIMULATIONS)
+        fit_law(SORT_LAW, sort_trials(rng, noise_s=NOISE_S), variables=SORT_VARIABLES) for _ in range(SIMULATIONS)
     )
 
 

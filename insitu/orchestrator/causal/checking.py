@@ -20,9 +20,7 @@ def check_against(plan: Plan, blueprint: Blueprint) -> None:
     for factor in plan.factors:
         if not any(factor.variable in law.parents for law in blueprint.laws.values()):
             near = f"use '{factor.variable}' in a law of {plan.model.path}, or remove it from factors"
-            faults.add(
-                factor.line, factor.column, f"'{factor.variable}' is in no law, so it has no effect", near
-            )
+            faults.add(factor.line, factor.column, f"'{factor.variable}' is in no law, so it has no effect", near)
     _check_goal(plan, blueprint, faults)
     given = {factor.variable for factor in plan.factors}
     model_faults = FaultList(plan.model.path)

@@ -77,13 +77,9 @@ def _sum(node: Sum, variables: Mapping[str, Dimension], report: Report) -> Dimen
             known = part
         elif part != known:
             added = "adds" if node.signs[index] > 0 else "subtracts"
-            error = (
-                f"{added} {spell_dimension(part)} ({shown(term)}) {_joined(added)} {spell_dimension(known)}"
-            )
+            error = f"{added} {spell_dimension(part)} ({shown(term)}) {_joined(added)} {spell_dimension(known)}"
             report(
-                LawError(
-                    error, node.operators[index - 1], "only like units can be added; multiply by a parameter"
-                )
+                LawError(error, node.operators[index - 1], "only like units can be added; multiply by a parameter")
             )
     return known
 
@@ -114,9 +110,7 @@ def _call(node: Call, variables: Mapping[str, Dimension], report: Report) -> Dim
             continue
         if known is not None and part != known:
             message = f"{node.function} compares {spell_dimension(known)} with {spell_dimension(part)}"
-            report(
-                LawError(f"{message} ({shown(argument)})", argument.start, "only like units can be compared")
-            )
+            report(LawError(f"{message} ({shown(argument)})", argument.start, "only like units can be compared"))
         known = part if known is None else known
     return known
 

@@ -222,9 +222,7 @@ def _parser() -> Lark:
         def sum(self, first: Expression, *rest: Any) -> Expression:
             terms = (first, *rest[1::2])
             signs = (1, *(1 if operator == "+" else -1 for operator in rest[::2]))
-            return Sum(
-                terms, signs, tuple(token.start_pos for token in rest[::2]), first.start, terms[-1].end
-            )
+            return Sum(terms, signs, tuple(token.start_pos for token in rest[::2]), first.start, terms[-1].end)
 
         def product(self, first: Expression, *rest: Any) -> Expression:
             factors = (first, *rest[1::2])

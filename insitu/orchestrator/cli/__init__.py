@@ -6,6 +6,10 @@ Nothing heavy is imported before a command runs, so that ``insitu --help`` answe
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.errors import InsituError
 
 
 def main() -> None:
@@ -23,7 +27,9 @@ def main() -> None:
         sys.exit(0)
 
 
-def _label(exc: Exception) -> str:
+def _label(exc: InsituError) -> str:
     from insitu.orchestrator.errors import GoalNotReached, NodeDirty
 
-    return {GoalNotReached: "ended", NodeDirty: "dirty node"}.get(type(exc), "error")
+    if isinstance(exc, GoalNotReached):
+        return "ended"
+    return "dirty node" if isinstance(exc, NodeDirty) else "error"

@@ -11,9 +11,9 @@ import typer
 
 def check(
     plan: Annotated[Path, typer.Argument(help="The plan (YAML).", show_default=False)],
-    out: Annotated[
-        Path, typer.Option("--out", help="Where the run directory would be: its disk matters.")
-    ] = Path("runs"),
+    out: Annotated[Path, typer.Option("--out", help="Where the run directory would be: its disk matters.")] = Path(
+        "runs"
+    ),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a plan and its model against this machine, and show the trials; executes no subject."""
@@ -38,8 +38,7 @@ def check(
                     "block": trial.block,
                     "baseline": trial.baseline,
                     "levels": {
-                        name: None if level == float("inf") else level
-                        for name, level in trial.assignment.levels
+                        name: None if level == float("inf") else level for name, level in trial.assignment.levels
                     },
                 }
                 for trial in trials

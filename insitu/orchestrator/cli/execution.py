@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.loop import Outcome
+    from insitu.orchestrator.store.encoding import Json
     from insitu.orchestrator.store.run import RunStore
 
 
@@ -30,7 +31,7 @@ def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
 
     plan = prepared.plan
     _clean_node()
-    facts = {
+    facts: dict[str, Json] = {
         "name": plan.name,
         "run_id": secrets.token_hex(4),
         "created_at": time.time(),
@@ -166,7 +167,7 @@ def _remove_if_empty(folder: Path) -> None:
 def _termination_as_interrupt() -> Iterator[None]:
     """SIGTERM and SIGHUP end a run as cleanly as Ctrl-C does."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     signals = (signal.SIGTERM, signal.SIGHUP)

@@ -24,7 +24,7 @@ def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
     from rich.console import Console
 
     units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
-    console = Console(stderr=True, highlight=False, quiet=quiet)
+    console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     for left in prepared.left_unset:
         console.print(f"[yellow]{left.variable} is left as it is:[/] {left.reason}\n  to set it: {left.remedy}")
     for capability in prepared.capabilities:

@@ -21,7 +21,12 @@ def recover(
     failures = [failure for outcome in outcomes for failure in outcome.failures]
     strays = [str(path) for path in recovery.marked_groups() if not used]
     if as_json:
-        document = {"undone": [text for _, text in done], "in_use": used, "failures": failures, "strays": strays}
+        document = {
+            "undone": [text for _, text in done],
+            "in_use": used,
+            "failures": failures,
+            "strays": strays,
+        }
         typer.echo(json.dumps(document))
     else:
         for outcome, text in done:

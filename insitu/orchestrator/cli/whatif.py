@@ -39,7 +39,7 @@ def whatif(
     from insitu.orchestrator.estimation.analysis import analyse
     from insitu.orchestrator.plan.hints import suggest
     from insitu.orchestrator.report.answers import prediction_text
-    from insitu.orchestrator.report.document import finite_json
+    from insitu.orchestrator.store.encoding import finite_json
     from insitu.orchestrator.store.run import RunStore
 
     with RunStore.open(run, read_only=True) as store:
@@ -49,9 +49,7 @@ def whatif(
     goal = plan.goal
     if ask is not None and (goal is None or ask != goal.outcome):
         if ask not in blueprint.laws:
-            raise InputError(
-                f"the model has no law for {ask!r}", hint=suggest(ask, tuple(blueprint.laws))
-            )
+            raise InputError(f"the model has no law for {ask!r}", hint=suggest(ask, tuple(blueprint.laws)))
         goal = None
     analysis = analyse(blueprint, trials, goal)
     if ask is not None and analysis.outcome != ask:
@@ -76,9 +74,7 @@ def _level(text: str, blueprint: Blueprint) -> tuple[str, float]:
     if not equals or not level:
         raise InputError(f"--do takes VARIABLE=LEVEL, not {text!r}", hint="for example --do cpu_cores=0.3")
     if name not in blueprint.variables:
-        raise InputError(
-            f"the model has no variable {name!r}", hint=suggest(name, tuple(blueprint.variables))
-        )
+        raise InputError(f"the model has no variable {name!r}", hint=suggest(name, tuple(blueprint.variables)))
     try:
         bare = float(level)
     except ValueError:

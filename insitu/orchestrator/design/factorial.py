@@ -81,9 +81,7 @@ def _is_set(plan: Plan, name: str) -> bool:
 def _free(plan: Plan) -> tuple[tuple[str, float], ...]:
     """Variables that could be set but are not factors."""
     factors = {factor.variable for factor in plan.factors}
-    return tuple(
-        (name, UNLIMITED) for name in plan.model.variables if name not in factors and _is_set(plan, name)
-    )
+    return tuple((name, UNLIMITED) for name in plan.model.variables if name not in factors and _is_set(plan, name))
 
 
 def _check_budget(plan: Plan) -> None:
@@ -93,9 +91,7 @@ def _check_budget(plan: Plan) -> None:
         return
     combinations = " x ".join(str(len(factor.levels)) for factor in plan.factors)
     who = "a plan" if plan.budget.trials is None else "the budget"
-    made_of = (
-        f"{design.replicates} blocks of {combinations} assignments and {design.baseline_replicates} baseline"
-    )
+    made_of = f"{design.replicates} blocks of {combinations} assignments and {design.baseline_replicates} baseline"
     enough = f"raise budget.trials to {count}, or " if count <= MAX_TRIALS else ""
     raise InputError(
         f"the design has {count} trials, but {who} allows {allowed}",

@@ -86,9 +86,7 @@ def _curve(fit: Fit, law: Law, support: SupportRange, reference: dict[str, float
         if evaluate(law, {**at, support.variable: float(level)}).finite:
             answer = whatif(fit, law, {**at, support.variable: float(level)}, extrapolate=True)
             drawn.append(
-                CurvePoint(
-                    float(level), answer.mean, answer.mean_low, answer.mean_high, answer.low, answer.high
-                )
+                CurvePoint(float(level), answer.mean, answer.mean_low, answer.mean_high, answer.low, answer.high)
             )
     trials = []
     for point in fit.points:

@@ -50,9 +50,7 @@ def achieved_levels(trial: StoredTrial, variables: Mapping[str, Variable]) -> di
         return levels
     for level in trial.record.levels:
         known = level.achieved is not None and not math.isnan(level.achieved)
-        levels[level.variable] = (
-            float(level.achieved) if known and level.achieved is not None else level.requested
-        )
+        levels[level.variable] = float(level.achieved) if known and level.achieved is not None else level.requested
     for variable in variables.values():
         if variable.role is Role.MEASURED and variable.source in trial.record.measurements:
             levels[variable.name] = trial.record.measurements[variable.source]
@@ -124,6 +122,4 @@ def evaluate(law: Law, levels: Mapping[str, float]) -> LawAt:
 
 
 def _was_set(record: TrialRecord, variable: str) -> bool:
-    return any(
-        level.variable == variable and level.verdict is not LevelVerdict.UNSET for level in record.levels
-    )
+    return any(level.variable == variable and level.verdict is not LevelVerdict.UNSET for level in record.levels)

@@ -279,9 +279,7 @@ def _check_shape(path: Path, fit: Fit) -> None:
     size = len(fit.estimates)
     for matrix in (fit.covariance, fit.inverse_gram):
         if len(matrix) != size or any(len(row) != size for row in matrix):
-            raise InputError(
-                f"{path} is damaged: a matrix has the wrong shape", hint="refit with `insitu report`"
-            )
+            raise InputError(f"{path} is damaged: a matrix has the wrong shape", hint="refit with `insitu report`")
 
 
 def _spelt(value: Any) -> Any:

@@ -45,9 +45,7 @@ def check_lack_of_fit(data: FitData) -> LackOfFitAnswer:
 
     groups = np.unique(data.groups)
     if len(groups) == len(data.groups):
-        return LackOfFitAnswer(
-            None, "no assignment was tried twice, so there is no pure error to compare with"
-        )
+        return LackOfFitAnswer(None, "no assignment was tried twice, so there is no pure error to compare with")
     means = (data.groups[:, None] == groups[None, :]).astype(float)
     small = orthonormal_basis(data.rows)
     large = orthonormal_basis(np.hstack([means, data.rows]))
@@ -58,9 +56,7 @@ def check_lack_of_fit(data: FitData) -> LackOfFitAnswer:
         return LackOfFitAnswer(None, "there are too few replicates to estimate the pure error")
     rss_law, rss_pure = _rss(small, data.response), _rss(large, data.response)
     if rss_pure <= 1e-24 * float(data.response @ data.response):
-        return LackOfFitAnswer(
-            None, "the replicates agree exactly, so there is no pure error to compare with"
-        )
+        return LackOfFitAnswer(None, "the replicates agree exactly, so there is no pure error to compare with")
     f = max(rss_law - rss_pure, 0.0) / df_lack / (rss_pure / df_pure)
     p_value = float(stats.f.sf(f, df_lack, df_pure))
     return LackOfFitAnswer(LackOfFit(float(f), df_lack, df_pure, p_value, float(np.sqrt(rss_pure / df_pure))))
@@ -106,9 +102,7 @@ def candidates(data: FitData, variables: Sequence[str], term_texts: Sequence[str
     return [candidate for candidate in found if np.isfinite(candidate.column).all()]
 
 
-def find_missing_term(
-    data: FitData, variables: Sequence[str], term_texts: Sequence[str]
-) -> MissingTerm | None:
+def find_missing_term(data: FitData, variables: Sequence[str], term_texts: Sequence[str]) -> MissingTerm | None:
     """Find the one term whose addition reduces the residual sum of squares most; ``None`` without any."""
     from scipy import stats
 

@@ -227,9 +227,7 @@ def _support(name: str, data: FitData, variable: Variable) -> SupportRange:
     natural = [
         level.achieved
         for level in records
-        if level.verdict is LevelVerdict.UNSET
-        and level.achieved is not None
-        and math.isfinite(level.achieved)
+        if level.verdict is LevelVerdict.UNSET and level.achieved is not None and math.isfinite(level.achieved)
     ]
     span = [*seen, *held] or [math.nan]
     return SupportRange(
@@ -246,9 +244,7 @@ def _baseline(
     support: Sequence[SupportRange], data: FitData, variables: Mapping[str, Variable]
 ) -> dict[str, float]:
     """Levels without any intervention: what the machine gave, and the subject's own parameters there."""
-    untouched = [
-        levels for trial, levels in zip(data.trials, data.levels, strict=True) if trial.planned.baseline
-    ]
+    untouched = [levels for trial, levels in zip(data.trials, data.levels, strict=True) if trial.planned.baseline]
     baseline: dict[str, float] = {}
     for span in support:
         seen = [levels[span.variable] for levels in untouched if math.isfinite(levels[span.variable])]

@@ -16,7 +16,6 @@ from insitu.orchestrator.errors import CannotExecute
 from insitu.orchestrator.execution import trial
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
-from insitu.orchestrator.execution.workspace import TrialFolder
 from insitu.orchestrator.plan.types import Guards
 
 

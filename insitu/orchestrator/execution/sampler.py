@@ -5,6 +5,7 @@ Files are opened once and read in place, so that a sample costs some ten system 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -116,10 +117,8 @@ def _open_peak(path: Path) -> int | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return None
-    try:
+    with contextlib.suppress(OSError):  # version 2 before Linux 6.12: the mark then includes the preparation
         os.write(descriptor, b"0")
-    except OSError:  # version 2 before Linux 6.12 cannot reset; the mark then includes the preparation
-        pass
     return descriptor
 
 

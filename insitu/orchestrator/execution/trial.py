@@ -93,9 +93,7 @@ def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
 
 
 def _observe(bench: Bench, order: TrialOrder, folder: TrialFolder) -> Observation:
-    interventions = [
-        lifecycle.Intervention(injectors()[level.injector], level.level) for level in order.levels
-    ]
+    interventions = [lifecycle.Intervention(injectors()[level.injector], level.level) for level in order.levels]
     with ExitStack() as stack:
         reserved = stack.enter_context(
             lifecycle.hold(
@@ -117,9 +115,7 @@ def _observe(bench: Bench, order: TrialOrder, folder: TrialFolder) -> Observatio
         sampler.take(0.0)
         watched = Watched(stopped_because=failure)
         if not failure:
-            launch = _launch(
-                bench, order.command, order.guards, order.environment, folder, reserved.join_files
-            )
+            launch = _launch(bench, order.command, order.guards, order.environment, folder, reserved.join_files)
             if duty_cycle is not None:
                 cycle = protocol.DutyCycle(duty_cycle.period_s, duty_cycle.share, duty_cycle.cpus)
                 launch = replace(launch, duty_cycle=cycle)
@@ -156,9 +152,7 @@ def _prepare(
     """Make the input, and its page cache cold or warm; gives why that failed, and the share in memory."""
     target = folder.scratch / "in"
     if order.prepare is not None:
-        launch = _launch(
-            bench, order.prepare, order.guards, order.environment, folder, join_files, str(target)
-        )
+        launch = _launch(bench, order.prepare, order.guards, order.environment, folder, join_files, str(target))
         watched = run_to_end(bench, launch, order.guards, folder, None)
         if watched.exited is None or watched.exited.status != 0:
             return f"prepare: {why_failed(watched, folder.stderr_tail())}", None
@@ -268,7 +262,8 @@ def _end(init: int) -> None:
 def _guard(guards: Guards, folder: TrialFolder) -> str:
     """Why the node needs protection from the subject now, or nothing."""
     if (used := size_of(folder.scratch)) > guards.scratch_bytes:
-        return f"scratch full: {format_quantity(used, 'B')} of {format_quantity(guards.scratch_bytes, 'B')} allowed"
+        allowed = format_quantity(guards.scratch_bytes, "B")
+        return f"scratch full: {format_quantity(used, 'B')} of {allowed} allowed"
     if (free := free_bytes(folder.path)) < guards.free_disk_bytes:
         return f"disk nearly full: {format_quantity(free, 'B')} left under the run directory"
     return ""
@@ -289,9 +284,7 @@ def why_failed(watched: Watched, stderr_tail: str) -> str:
 def out_of_space(exc: OSError, folder: Path) -> CannotExecute:
     """What an operating-system error of the agent means for the user."""
     if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-        return CannotExecute(
-            f"the disk under {folder} is full", hint="free some space, then: insitu resume RUN"
-        )
+        return CannotExecute(f"the disk under {folder} is full", hint="free some space, then: insitu resume RUN")
     return CannotExecute(f"{exc.strerror or exc}: {exc.filename or folder}")
 
 

@@ -130,11 +130,7 @@ class _Loading:
         model: ResolvedModel | None,
         model_faults: FaultList,
     ) -> Plan:
-        plan = (
-            self._resolve(source, model_source, root, document, model)
-            if root and document and model
-            else None
-        )
+        plan = self._resolve(source, model_source, root, document, model) if root and document and model else None
         raise_all(self.faults, model_faults)
         return _sound(plan)
 

@@ -170,15 +170,11 @@ def _report(root: Mapping, document: type[BaseModel], detail: ErrorDetails, faul
         entry = holder.entry(str(place[-1])) if isinstance(holder, Mapping) else None
         inner = _document_at(document, place[:-1])
         names = tuple(inner.model_fields) if inner else ()
-        faults.at(
-            entry.key if entry else holder, f"unknown key '{place[-1]}'", suggest(str(place[-1]), names)
-        )
+        faults.at(entry.key if entry else holder, f"unknown key '{place[-1]}'", suggest(str(place[-1]), names))
         return
     node = _find(root, place)
     if place == ("version",):
-        faults.at(
-            node, f"version {describe(node)} of this format is not known", "this insitu reads version 1"
-        )
+        faults.at(node, f"version {describe(node)} of this format is not known", "this insitu reads version 1")
         return
     if place and place[-1] == "[key]":
         holder = _find(root, place[:-2])

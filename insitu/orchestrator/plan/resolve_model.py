@@ -148,18 +148,14 @@ def _kind(
     return role, source
 
 
-def _laws(
-    root: located.Mapping, document: ModelDocument, faults: FaultList
-) -> list[tuple[str, located.Scalar]]:
+def _laws(root: located.Mapping, document: ModelDocument, faults: FaultList) -> list[tuple[str, located.Scalar]]:
     node = _mapping(root, "laws")
     found = []
     for entry in node.entries if node else ():
         if entry.key.text not in (document.laws or {}) or not isinstance(entry.value, located.Scalar):
             continue
         if not entry.value.raw.strip():
-            faults.at(
-                entry.value, f"the law of '{entry.key.text}' is empty", "as in: a * input_size / cpu_cores"
-            )
+            faults.at(entry.value, f"the law of '{entry.key.text}' is empty", "as in: a * input_size / cpu_cores")
             continue
         found.append((entry.key.text or "", entry.value))
     return found

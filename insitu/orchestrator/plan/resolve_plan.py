@@ -73,9 +73,7 @@ def _levels(
     elif listed is not None:
         for key in ("scale", "points"):
             if (extra := node.entry(key)) is not None:
-                faults.at(
-                    extra.key, f"'{key}' belongs to a range, not to levels", "remove it, or give a range"
-                )
+                faults.at(extra.key, f"'{key}' belongs to a range, not to levels", "remove it, or give a range")
         if isinstance(listed.value, located.Sequence):
             yield from _listed(listed.value, variable, faults)
     elif ranged is not None and isinstance(ranged.value, located.Sequence):
@@ -210,9 +208,7 @@ def resolve_subject(document: SubjectDocument) -> Subject:
 def _arguments(entry: located.Entry, faults: FaultList) -> Iterator[located.Scalar]:
     if isinstance(entry.value, located.Sequence):
         if entry.value.items and _text(entry.value.items[0]) == "":
-            faults.at(
-                entry.value.items[0], "the program's name is empty", "the first argument names the program"
-            )
+            faults.at(entry.value.items[0], "the program's name is empty", "the first argument names the program")
         yield from (item for item in entry.value.items if isinstance(item, located.Scalar))
 
 
@@ -241,9 +237,7 @@ def _check_command(
                     "only a variable with role: parameter is substituted",
                 )
             elif name not in factor_names:
-                faults.at(
-                    item, f"'{{{name}}}' has no level: '{name}' is not a factor", f"add '{name}' to factors"
-                )
+                faults.at(item, f"'{{{name}}}' has no level: '{name}' is not a factor", f"add '{name}' to factors")
     return used
 
 
@@ -293,9 +287,7 @@ def resolve_goal(
     effect = entry.value
     match = _EFFECT.search(effect.raw)
     if match is None:
-        faults.at(
-            effect, "the effect must be written on one line, without escapes", "as in cpu_cores -> runtime"
-        )
+        faults.at(effect, "the effect must be written on one line, without escapes", "as in cpu_cores -> runtime")
         return None
     cause, outcome = match[1], match[2]
     sound = True

@@ -72,9 +72,7 @@ _AS_QUANTITY = WithJsonSchema({"type": ["number", "string"]})
 Quantity = Annotated[str, _AS_QUANTITY]
 Duration = Annotated[str, _positive("s"), _AS_QUANTITY]
 Size = Annotated[str, _positive("B"), _AS_QUANTITY]
-Argument = Annotated[
-    str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})
-]
+Argument = Annotated[str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Command = Annotated[tuple[Argument, ...], Field(min_length=1)]
 Unit = Annotated[str, AfterValidator(_unit)]
 FileName = Annotated[str, AfterValidator(_file_name)]

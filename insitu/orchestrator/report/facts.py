@@ -44,9 +44,7 @@ def gather_facts(meta: Mapping[str, Json], trials: Sequence[StoredTrial]) -> tup
 def _flatten(label: str, key: str, fact: Json) -> list[Fact]:
     if isinstance(fact, Mapping):
         return [
-            line
-            for inner, item in fact.items()
-            for line in _flatten(f"{label}: {_spaced(inner)}", inner, item)
+            line for inner, item in fact.items() for line in _flatten(f"{label}: {_spaced(inner)}", inner, item)
         ]
     if fact is None:
         return []

@@ -139,9 +139,7 @@ def _row(trial: StoredTrial, names: list[str], units: dict[str, str], outcome: V
 
 def _cell(level: LevelRecord | None, asked: float | None, unit: str) -> LevelCell | None:
     if level is None:
-        return (
-            None if asked is None else LevelCell(asked, format_quantity(asked, unit), "", "planned", "", "")
-        )
+        return None if asked is None else LevelCell(asked, format_quantity(asked, unit), "", "planned", "", "")
     known = level.achieved is not None and level.verdict is not LevelVerdict.EXACT
     return LevelCell(
         sort=level.requested,

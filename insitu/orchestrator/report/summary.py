@@ -185,9 +185,7 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
         deviations = [d for d in map(deviation, judged) if d is not None]
         held = [d for d in (deviation(level) for level in judged if level.verdict is LevelVerdict.HELD) if d]
         mechanisms = dict.fromkeys(level.mechanism for level in levels if level.mechanism != "none")
-        verdicts = {
-            verdict.value: sum(level.verdict is verdict for level in levels) for verdict in LevelVerdict
-        }
+        verdicts = {verdict.value: sum(level.verdict is verdict for level in levels) for verdict in LevelVerdict}
         summaries.append(
             LevelSummary(
                 variable=variable,
@@ -213,9 +211,7 @@ def _reasons(
             Reason(Standing.BAD, "No fit", f"{analysis.problem[0].upper()}{analysis.problem[1:]}."),
         ]
     explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
-    text = (
-        f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
-    )
+    text = f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
     reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
     if fit.lack_of_fit is None:
         reasons.append(Reason(Standing.OPEN, "Lack of fit not tested", f"{fit.lack_of_fit_reason}."))
@@ -251,9 +247,7 @@ def _trials_reason(states: Mapping[str, int]) -> Reason:
     text = count(states["valid"], "valid trial")
     text += f"; {join(spoilt)}, kept and not fitted" if spoilt else ""
     text += f"; {waiting} still to come" if waiting else ""
-    standing = (
-        Standing.OPEN if waiting or not states["valid"] else Standing.WARNING if spoilt else Standing.GOOD
-    )
+    standing = Standing.OPEN if waiting or not states["valid"] else Standing.WARNING if spoilt else Standing.GOOD
     return Reason(standing, "Trials", f"{text}.")
 
 

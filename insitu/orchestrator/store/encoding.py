@@ -136,9 +136,7 @@ def read_trial(row: Sequence[Cell], levels: Sequence[LevelRecord]) -> StoredTria
     planned = PlannedTrial(
         trial=_whole(trial),
         block=_whole(block),
-        assignment=Assignment(
-            tuple((str(name), float(level)) for name, level in json.loads(str(assignment)))
-        ),
+        assignment=Assignment(tuple((str(name), float(level)) for name, level in json.loads(str(assignment)))),
         baseline=bool(baseline),
         replaces=None if replaces is None else _whole(replaces),
     )

@@ -301,9 +301,7 @@ class RunStore:
     def event(self, kind: str, text: str) -> None:
         """Note something that happened to the run."""
         with self._transaction() as connection:
-            connection.execute(
-                "INSERT INTO events (at, kind, text) VALUES (?, ?, ?)", (time.time(), kind, text)
-            )
+            connection.execute("INSERT INTO events (at, kind, text) VALUES (?, ?, ?)", (time.time(), kind, text))
 
     def events(self) -> tuple[Event, ...]:
         """Everything noted, in order."""
@@ -376,9 +374,7 @@ def _lock(directory: Path) -> int:
         os.close(lock)
         holder = _holder(directory)
         raise InputError(
-            f"{directory} is being executed by process {holder}"
-            if holder
-            else f"{directory} is being executed",
+            f"{directory} is being executed by process {holder}" if holder else f"{directory} is being executed",
             hint="wait for it to end" + (f", or end it with `kill -INT {holder}`" if holder else ""),
             pid=holder,
         ) from None

@@ -13,9 +13,7 @@ from insitu.orchestrator.store.records import TrialState
 
 _NEXT: dict[TrialState, frozenset[TrialState]] = {
     TrialState.PLANNED: frozenset({TrialState.RUNNING}),
-    TrialState.RUNNING: frozenset(
-        {TrialState.PLANNED, TrialState.VALID, TrialState.INVALID, TrialState.FAILED}
-    ),
+    TrialState.RUNNING: frozenset({TrialState.PLANNED, TrialState.VALID, TrialState.INVALID, TrialState.FAILED}),
     TrialState.VALID: frozenset(),
     TrialState.INVALID: frozenset(),
     TrialState.FAILED: frozenset(),

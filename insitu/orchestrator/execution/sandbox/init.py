@@ -42,9 +42,7 @@ def _say(connection: socket.socket, message: protocol.Message) -> None:
         os._exit(1)  # the agent is gone
 
 
-def _execute(
-    connection: socket.socket, launch: protocol.Launch, carried: tuple[filesystem.Carried, ...]
-) -> None:
+def _execute(connection: socket.socket, launch: protocol.Launch, carried: tuple[filesystem.Carried, ...]) -> None:
     stderr = os.open(launch.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     groups = [os.open(path, os.O_WRONLY) for path in launch.cgroup_files]
     host_pid = int(os.readlink("/proc/self"))  # the host's /proc still shows the host's number

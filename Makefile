@@ -1,0 +1,65 @@
+# Two commands: `make quickstart` and `make test`. Both set everything up by themselves, as root or not.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+CONSTRAINTS := constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help quickstart test lint bench clean
+help:
+	@echo "make quickstart  set up and run configs/quickstart.yaml (about two minutes)"
+	@echo "make test        set up and pass the tests"
+	@echo "make lint        ruff, mypy, import order"
+	@echo "make bench       the benchmarks in experiments/benchmarks"
+	@echo "make clean       remove what these made"
+
+quickstart: $(STAMPS)/run
+	$(BIN)/insitu run configs/quickstart.yaml
+
+test: $(STAMPS)/test browser
+	$(BIN)/python -m pytest
+
+lint: $(STAMPS)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMPS)/bench
+	$(BIN)/python -m experiments.benchmarks
+
+# python3 -m venv needs the ensurepip that some distributions package apart; virtualenv brings its own pip.
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "insitu needs Python 3.11 or newer; choose one with: make $(MAKECMDGOALS) PYTHON=/path/to/python"; exit 3; }
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); \
+	  $(PYTHON) -m virtualenv --quiet $(VENV) 2>/dev/null || \
+	  { echo "this Python has no venv; install it, e.g.: apt-get install python3-venv"; exit 3; }; }
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/run: $(STAMPS)/venv pyproject.toml $(CONSTRAINTS)
+	@echo "installing insitu into $(VENV)"
+	@$(PIP) install --constraint $(CONSTRAINTS) --editable .
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/run
+	@echo "installing what the tests need"
+	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[test]'
+	@touch $@
+
+$(STAMPS)/bench: $(STAMPS)/run
+	@$(PIP) install --constraint $(CONSTRAINTS) --editable '.[bench]'
+	@touch $@
+
+# The report's test opens it in a real browser. Only root can install one; without it that test says so.
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	 command -v google-chrome >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	 { echo "installing chromium for the report's test"; \
+	   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
