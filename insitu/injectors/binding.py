@@ -20,10 +20,11 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A rate and the time that it was taken over."""
+    """A rate, the time that it was taken over, and the longest stretch of that without a break."""
 
     rate: float
     time_s: float
+    longest_s: float
 
 
 def pooled_slope(time_s: Floats, counter: Floats, binding: Mask) -> Slope | None:
@@ -41,14 +42,15 @@ def pooled_slope(time_s: Floats, counter: Floats, binding: Mask) -> Slope | None
     Slope or None
         ``None`` where no interval binds.
     """
-    above = below = total = 0.0
+    above = below = total = longest = 0.0
     for first, last in runs(binding):
-        total += float(time_s[last] - time_s[first])
+        length = float(time_s[last] - time_s[first])
+        total, longest = total + length, max(longest, length)
         times, counts = time_s[first : last + 1], counter[first : last + 1]
         centred = times - times.mean()
         above += float(centred @ counts)
         below += float(centred @ centred)
-    return Slope(above / below, total) if below > 0 else None
+    return Slope(above / below, total, longest) if below > 0 else None
 
 
 def waiting_rate(time_s: Floats, counter: Floats, stall_s: Floats, binding: Mask) -> Slope | None:
@@ -69,7 +71,7 @@ def waiting_rate(time_s: Floats, counter: Floats, stall_s: Floats, binding: Mask
         ``None`` where no interval binds. What the cap lets through at once at its start counts, too; a run in
         which nothing arrived was waiting for something else, and does not.
     """
-    counted = total = 0.0
+    counted = total = longest = 0.0
     for first, last in runs(binding):
         if counter[last] == counter[first]:
             continue
@@ -78,8 +80,9 @@ def waiting_rate(time_s: Floats, counter: Floats, stall_s: Floats, binding: Mask
         for edge in {0, len(step_s) - 1}:
             edges_s += max(0.0, float(step_s[edge] - waited_s[edge]))
         counted += float(counter[last] - counter[first])
-        total += float(time_s[last] - time_s[first]) - edges_s
-    return Slope(counted / total, total) if total > 0 else None
+        length = float(time_s[last] - time_s[first]) - edges_s
+        total, longest = total + length, max(longest, length)
+    return Slope(counted / total, total, longest) if total > 0 else None
 
 
 def runs(mask: Mask) -> Iterator[tuple[int, int]]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from insitu.injectors.binding import Floats, Mask, pooled_slope
+from insitu.injectors.binding import Floats, Mask, pooled_slope, runs
 from insitu.injectors.contract import Achieved, Capability, Node, Setting, StopAndGo, Treatment
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
 
-_PERIOD_S = 0.01
-"""Ten times shorter than the kernel's default: a level holds over short phases, too."""
+_SHORTEST_PERIOD_S, _LONGEST_PERIOD_S = 0.02, 0.1
 _LEAST_QUOTA_S = 0.001  # the kernel refuses less
+_IDLE_PER_PERIOD_S = 0.01
+"""Time per period in which the quota stops a busy processor: a subject that is held up for less, by an
+interrupt or the hypervisor, still uses its quota."""
 _STOP_PERIOD_S = 0.02
 """Longer than the quota's period: each cycle costs two signals per process and a wake-up."""
 
@@ -79,14 +82,20 @@ class CpuCores:
         return Achieved(
             level=slope.rate,
             bound_share=slope.time_s / wall_s,
-            uncertainty=level * period_s / slope.time_s,
+            uncertainty=level * ((period_s + _step_s(samples)) / slope.longest_s) ** 2,
             starved=starved,
         )
 
 
 def quota_period_s(level: float) -> float:
-    """Period of the quota in seconds, for a level in cores: the shortest that the kernel's least quota allows."""
-    return min(1.0, max(_PERIOD_S, _LEAST_QUOTA_S / level))
+    """Period of the quota in seconds, for a level in cores.
+
+    Short, so that a level holds over short phases, too; longer towards whole cores, where little idle time
+    is left in a period; and never so short that the quota falls below the kernel's least.
+    """
+    share = level / math.ceil(level)
+    roomy = _IDLE_PER_PERIOD_S / (1 - share) if share < 1 else _LONGEST_PERIOD_S
+    return max(min(max(roomy, _SHORTEST_PERIOD_S), _LONGEST_PERIOD_S), _LEAST_QUOTA_S / level)
 
 
 def affinity(cpus: int) -> tuple[int, ...]:
@@ -100,14 +109,24 @@ def _binding(level: float, samples: Samples) -> tuple[Mask, float]:
     if math.isinf(level):
         return np.zeros(intervals, dtype=np.bool_), 0.0
     if "throttled_periods" in samples:
-        throttled, periods = np.diff(samples["throttled_periods"]), np.diff(samples["periods"])
-        for share in (1.0, 0.5):  # whole intervals first; a subject that mixes work and waiting has few
-            binding = (throttled > 0) & (throttled >= share * periods)
-            if binding.any():
-                break
-        return binding, quota_period_s(level)
+        period_s = quota_period_s(level)
+        return _throttled(samples, period_s), period_s
     rate = _smooth(np.diff(samples["cpu_s"])) / _smooth(np.diff(samples["time_s"]))
     return rate >= 0.5 * level, _STOP_PERIOD_S
+
+
+def _throttled(samples: Samples, period_s: float) -> Mask:
+    """Intervals in which every period ended throttled; those shorter than a period count with their neighbours."""
+    throttled, periods = np.diff(samples["throttled_periods"]), np.diff(samples["periods"])
+    binding: Mask = (throttled > 0) & (throttled >= periods)
+    gap = math.ceil(period_s / _step_s(samples)) + 1
+    for (_, end), (start, _) in itertools.pairwise(list(runs(binding))):
+        binding[end:start] |= start - end <= gap and not periods[end:start].any()
+    return binding
+
+
+def _step_s(samples: Samples) -> float:
+    return float(np.median(np.diff(samples["time_s"])))
 
 
 def _smooth(steps: Floats) -> Floats:

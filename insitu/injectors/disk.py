@@ -87,7 +87,7 @@ class _DiskRate:
         return Achieved(
             level=slope.rate,
             bound_share=slope.time_s / wall_s,
-            uncertainty=level * _SLICE_S / slope.time_s,
+            uncertainty=level * _SLICE_S / slope.longest_s,
             starved=crowded,
             note=note,
         )
