@@ -1,0 +1,1 @@
+"""Ready studies, workloads and benchmarks; not installed with the package."""

@@ -15,9 +15,10 @@ from insitu.orchestrator.causal.checking import check_against
 from insitu.orchestrator.causal.graph import Blueprint
 from insitu.orchestrator.design.protocol import design_names, find_design
 from insitu.orchestrator.errors import CannotExecute, InputError
+from insitu.orchestrator.execution.workspace import free_bytes
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
 from insitu.orchestrator.plan.types import Factor, Plan, Role
-from insitu.orchestrator.units import UNLIMITED
+from insitu.orchestrator.units import UNLIMITED, format_quantity
 
 if TYPE_CHECKING:
     from insitu.orchestrator.store.records import PlannedTrial
@@ -103,6 +104,12 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path) -> Experiment:
         If a variable cannot be set here and the plan does not allow to leave it unset.
     """
     _find_programs(plan)
+    if (free := free_bytes(workspace)) < plan.guards.free_disk_bytes:
+        raise CannotExecute(
+            f"only {format_quantity(free, 'B')} left on the disk of the run directory, "
+            f"and the plan keeps {format_quantity(plan.guards.free_disk_bytes, 'B')} free",
+            hint="choose another disk with --out, free some space, or lower guards.free_disk",
+        )
     here = node.survey(workspace)
     capabilities: list[Capability] = []
     left_unset: list[LeftUnset] = []

@@ -97,7 +97,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
 
     directory = store.directory
     run_id = str(store.meta()["run_id"])
-    workspace = directory / "work"
+    workspace = directory.absolute() / "work"
     store.set_meta("status", "running")
     try:
         with _termination_as_interrupt(), progress(prepared, quiet=quiet) as watcher:

@@ -127,7 +127,7 @@ def local_cluster(run: str, workspace: Path, run_directory: Path) -> Iterator[Lo
 
 def _start(folder: Path, setup: AgentSetup) -> ActorHandle:
     os.environ.update(_QUIET)
-    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # ray reads it once per process
     import ray
 
     try:

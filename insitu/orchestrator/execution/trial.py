@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,8 +31,11 @@ from insitu.orchestrator.units import format_quantity
 
 SAMPLE_INTERVAL_S = 0.025
 _GUARD_INTERVAL_S = 0.25
+_FILE_TOO_LARGE = 128 + signal.SIGXFSZ
 _SANDBOX_START_S = 20.0
 _SANDBOX_END_S = 20.0
+_DATA_TIMEOUT_S = 600.0
+"""Of a command that makes the run's data: it works once for all trials."""
 _ALWAYS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
 """Controllers that measure or guard every trial, where the node has them."""
 
@@ -126,7 +130,7 @@ def _observe(bench: Bench, order: TrialOrder, folder: TrialFolder) -> Observatio
         failed = watched.exited is None or watched.exited.status != 0 or bool(watched.stopped_because)
         return Observation(
             watched=watched,
-            failure=why_failed(watched, stderr_tail) if failed else "",
+            failure=why_failed(watched, stderr_tail) + _crowd(reserved.group, order.guards) if failed else "",
             samples=sampler.columns(),
             peak_memory_bytes=sampler.peak_memory_bytes(),
             host_before=before,
@@ -277,8 +281,19 @@ def why_failed(watched: Watched, stderr_tail: str) -> str:
         return watched.not_started.reason
     if watched.exited is None:
         return "the sandbox ended before its program (killed from outside, or out of memory)"
+    if watched.exited.status == _FILE_TOO_LARGE:
+        return "scratch full: a file grew beyond the limit"
     said = stderr_tail.splitlines()[-1:] or ["it wrote nothing to stderr"]
     return f"exit status {watched.exited.status}: {said[0][:300]}"
+
+
+def _crowd(group: Mapping[str, Path], guards: Guards) -> str:
+    """Whether a failed subject had reached the limit of processes."""
+    try:
+        refused = int((group["pids"] / "pids.events").read_text().split()[1])
+    except (KeyError, OSError):
+        return ""
+    return f" (it reached the limit of {guards.processes} processes)" if refused else ""
 
 
 def out_of_space(exc: OSError, folder: Path) -> CannotExecute:
@@ -310,7 +325,8 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
             folder.make()
             target = folder.scratch / "out"
             launch = _launch(bench, program, guards, (), folder, reserved.join_files, stdout=str(target))
-            watched = run_to_end(bench, launch, guards, folder, None)
+            patient = replace(guards, trial_timeout_s=max(guards.trial_timeout_s, _DATA_TIMEOUT_S))
+            watched = run_to_end(bench, launch, patient, folder, None)
             if watched.exited is None or watched.exited.status != 0:
                 reason = why_failed(watched, folder.stderr_tail())
                 raise CannotExecute(f"the command that makes {{data}}/{name} failed: {reason}")
