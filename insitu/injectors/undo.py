@@ -5,6 +5,7 @@ Every action is idempotent, checks that its object carries the run's mark, and v
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -26,7 +27,7 @@ class UndoKind(StrEnum):
     CGROUP = "cgroup"
     """End everything in a control group and remove it."""
     FOLDER = "folder"
-    """Delete a folder of ours with what is in it."""
+    """Delete a folder of ours with what is in it, or a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,17 @@ def _end_process(pid: int, started: str) -> None:
 def _delete(path: Path) -> None:
     if path.is_symlink():
         raise ForeignState(f"{path} is a link, not the folder that was made; left alone")
-    if not path.exists():
+    try:
+        os.rmdir(path)
         return
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        path.unlink()
+        return
+    except OSError as exc:
+        if exc.errno != errno.ENOTEMPTY:
+            raise UndoFailed(f"cannot delete {path}: {exc.strerror}", "insitu recover") from exc
     shutil.rmtree(path, onerror=lambda _function, name, _error: _force(name))
     if path.exists():
         raise UndoFailed(f"{path} is still there", "insitu recover")

@@ -102,7 +102,9 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     try:
         with _termination_as_interrupt(), progress(prepared, quiet=quiet) as watcher:
             watcher.stage("starting ray on this machine")
-            with local_cluster(run_id, workspace, directory.absolute()) as cluster:
+            with local_cluster(
+                run_id, workspace, directory.absolute(), prepared.plan.guards.outside_writes_bytes
+            ) as cluster:
                 outcome = loop.execute(prepared, store, cluster, watcher)
                 watcher.stage("shutting ray down")
     except KeyboardInterrupt:

@@ -16,6 +16,8 @@ from insitu.orchestrator.errors import CannotExecute
 from insitu.orchestrator.execution import trial
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
+from insitu.orchestrator.execution.sandbox.protocol import Surroundings
+from insitu.orchestrator.execution.workspace import Workspace
 from insitu.orchestrator.plan.types import Guards
 
 
@@ -26,9 +28,11 @@ class AgentSetup:
     Attributes
     ----------
     workspace
-        Folder for trial folders; must be on the disk that throttles are to act on.
+        Folder for everything that trials write; must be on the disk that throttles are to act on.
     owner_pid, owner_start
         The process on whose end everything is undone.
+    outside_writes_bytes
+        Most that a subject may write outside its scratch folder; gone with it.
     ray_folder
         Of ray's own files, which the guard deletes if the owner is gone; ``None`` without ray.
     """
@@ -38,6 +42,7 @@ class AgentSetup:
     run_directory: Path
     owner_pid: int
     owner_start: str
+    outside_writes_bytes: float = 256e6
     ray_folder: Path | None = None
 
 
@@ -56,15 +61,22 @@ class NodeAgent:
                 session_folder=str(setup.ray_folder or ""),
             )
             journal = stack.enter_context(Journal(state_folder(), header))
-            mark = header.ownership.prefix
-            setup.workspace.mkdir(parents=True, exist_ok=True)
-            data = setup.workspace / f"{mark}-data"
-            self._intent = journal.intend([Undo(UndoKind.FOLDER, str(data))])
-            data.mkdir(exist_ok=True)
+            workspace = Workspace.below(setup.workspace, header.ownership)
+            self._lasting = [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting]
+            self._intent = journal.intend(self._lasting)
+            stack.callback(self._delete_lasting, journal)
             self._guard = stack.enter_context(self._start_guard(journal))
-            launcher = stack.enter_context(Launcher())
+            workspace.make()
             node = survey(setup.workspace)
-            self.bench = trial.Bench(node, journal, launcher, setup.workspace, data, platform.node())
+            surroundings = Surroundings(
+                stage=str(workspace.stage),
+                writable=str(workspace.slot),
+                readable=str(workspace.data),
+                private_bytes=int(setup.outside_writes_bytes),
+                unprivileged=not node.privileged,
+            )
+            launcher = stack.enter_context(Launcher(surroundings))
+            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node())
             self._stack = stack.pop_all()
 
     def _start_guard(self, journal: Journal) -> guard.Lease:
@@ -103,7 +115,10 @@ class NodeAgent:
             raise CannotExecute(f"the sandbox launcher ended: {exc}", hint="insitu resume RUN") from exc
 
     def close(self) -> None:
-        """End the launcher, delete the data, say farewell to the guard, close the journal."""
-        with self._stack:
-            carry_out(Undo(UndoKind.FOLDER, str(self.bench.data)), self.bench.journal.header.ownership)
-            self.bench.journal.done(self._intent)
+        """End the launcher, say farewell to the guard, delete the run's folders, close the journal."""
+        self._stack.close()
+
+    def _delete_lasting(self, journal: Journal) -> None:
+        for undo in self._lasting:
+            carry_out(undo, journal.header.ownership)
+        journal.done(self._intent)

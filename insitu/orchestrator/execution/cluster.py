@@ -92,7 +92,9 @@ def _wait_for_guard(run: str, within_s: float = 10.0) -> None:
 
 
 @contextmanager
-def local_cluster(run: str, workspace: Path, run_directory: Path) -> Iterator[LocalCluster]:
+def local_cluster(
+    run: str, workspace: Path, run_directory: Path, outside_writes_bytes: float = 256e6
+) -> Iterator[LocalCluster]:
     """Start ray on loopback with a fresh token, and an agent on it.
 
     Parameters
@@ -114,6 +116,7 @@ def local_cluster(run: str, workspace: Path, run_directory: Path) -> Iterator[Lo
         run_directory=run_directory,
         owner_pid=os.getpid(),
         owner_start=start_time(os.getpid()),
+        outside_writes_bytes=outside_writes_bytes,
         ray_folder=folder,
     )
     try:

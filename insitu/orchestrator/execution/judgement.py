@@ -17,7 +17,7 @@ from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, TrialRe
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
-    from insitu.orchestrator.execution.trial import Watched
+    from insitu.orchestrator.execution.supervision import Watched
 
 _STILL_CACHED = 0.02
 """Share of a cold input's pages that may be in memory: a page or two of metadata and readahead."""

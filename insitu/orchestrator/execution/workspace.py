@@ -1,4 +1,4 @@
-"""The folder of one trial on its node: marked as ours, watched, deleted with the trial."""
+"""The folders of a run on its node: marked as ours, watched, deleted with the trial or the agent."""
 
 from __future__ import annotations
 
@@ -6,40 +6,54 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from insitu.injectors.contract import Ownership
+
 
 @dataclass(frozen=True, slots=True)
-class TrialFolder:
-    """Paths of one trial.
+class Workspace:
+    """Paths below one folder; every one that is deleted later carries the run's mark.
 
     Attributes
     ----------
+    slot
+        The part that sandboxes may write to: holds the scratch folder of the trial at hand.
     scratch
-        The only place where the subject's writes reach the disk.
+        The same path for every trial of a run, fresh for each.
+    data
+        The run's data, shown read-only.
     stage
-        Empty; the sandbox builds its view on it.
+        Empty; sandboxes build their view on it.
     stderr
         Takes the subject's standard error, outside its reach.
     """
 
-    path: Path
+    slot: Path
+    scratch: Path
+    data: Path
+    stage: Path
+    stderr: Path
+
+    @classmethod
+    def below(cls, folder: Path, owner: Ownership) -> Workspace:
+        """Name the folders; makes none."""
+        slot, data, stage = (folder / f"{owner.prefix}-{name}" for name in ("slot", "data", "stage"))
+        return cls(slot, slot / f"{owner.prefix}-scratch", data, stage, stage.with_suffix(".stderr"))
 
     @property
-    def scratch(self) -> Path:
-        return self.path / "scratch"
-
-    @property
-    def stage(self) -> Path:
-        return self.path / "stage"
-
-    @property
-    def stderr(self) -> Path:
-        return self.path / "stderr"
+    def lasting(self) -> tuple[Path, ...]:
+        """What stays from trial to trial."""
+        return (self.slot, self.data, self.stage, self.stderr)
 
     def make(self) -> None:
-        """Create the folders; `OSError` if one exists or the disk is full."""
-        self.path.mkdir(mode=0o700)
-        self.scratch.mkdir()
-        self.stage.mkdir()
+        """Create what stays from trial to trial; `OSError` if the disk is full."""
+        for folder in (self.slot, self.data, self.stage):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.stderr.touch()
+
+    def begin_trial(self) -> None:
+        """Make an empty scratch folder; `OSError` if there is one."""
+        os.mkdir(self.scratch)
+        os.truncate(self.stderr, 0)
 
     def stderr_tail(self, length: int = 2000) -> str:
         """The end of the subject's standard error."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import socket
 import subprocess
 import sys
+from dataclasses import asdict
 from types import TracebackType
 from typing import Self
 
@@ -26,12 +28,18 @@ class Launcher:
         Of the launcher.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, surroundings: protocol.Surroundings) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 # -I: nothing of the caller's environment or folder; -S -E would lose the virtual environment
-                [sys.executable, "-m", f"{__package__}.launcher", str(theirs.fileno())],
+                [
+                    sys.executable,
+                    "-m",
+                    f"{__package__}.launcher",
+                    str(theirs.fileno()),
+                    json.dumps(asdict(surroundings)),
+                ],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 cwd="/",

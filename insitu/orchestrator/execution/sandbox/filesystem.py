@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from . import kernel
+from .protocol import Surroundings
 
 _KERNEL_FILE_SYSTEMS = frozenset(
     {"proc", "sysfs", "devtmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "securityfs", "debugfs", "tracefs"}
@@ -37,29 +38,6 @@ class Carried:
 
     path: str
     how: Carry
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The mounts of one sandbox.
-
-    Attributes
-    ----------
-    stage
-        An existing empty folder to build on; covered only inside the sandbox.
-    writable, readable
-        Folders to bind as they are, read-write and read-only.
-    private_bytes
-        Size of the tmpfs that takes writes elsewhere.
-    unprivileged
-        Whether the mounts are made in a user namespace.
-    """
-
-    stage: str
-    writable: tuple[str, ...]
-    readable: tuple[str, ...]
-    private_bytes: int
-    unprivileged: bool
 
 
 def survey(unprivileged: bool) -> tuple[Carried, ...]:
@@ -120,7 +98,7 @@ def _unescape(field: str) -> str:
     return field
 
 
-def enter(view: View, carried: tuple[Carried, ...]) -> None:
+def enter(view: Surroundings, carried: tuple[Carried, ...]) -> None:
     """Build the view in the calling process's own mount namespace and make it the root.
 
     Raises
@@ -138,11 +116,9 @@ def enter(view: View, carried: tuple[Carried, ...]) -> None:
         mount(root, root, None, kernel.MS_BIND)
     for number, item in enumerate(carried):
         _carry(item, root, f"{stage}/{number}", view.unprivileged)
-    for path in view.writable:
-        mount(path, root + path, None, kernel.MS_BIND)
-    for path in view.readable:
-        mount(path, root + path, None, kernel.MS_BIND)
-        _read_only(root + path, view.unprivileged)
+    mount(view.writable, root + view.writable, None, kernel.MS_BIND)
+    mount(view.readable, root + view.readable, None, kernel.MS_BIND)
+    _read_only(root + view.readable, view.unprivileged)
     _devices(root)
     _processes(root, view.unprivileged)
     os.chdir(root)

@@ -1,4 +1,4 @@
-"""Process 1 of a sandbox: builds the view, joins the cgroups, executes the program, waits, reports.
+"""Process 1 of a sandbox: builds the view and waits; then joins the cgroups, executes one program, reports.
 
 When it ends, the kernel ends everything else in the sandbox.
 """
@@ -17,58 +17,76 @@ from . import filesystem, kernel, protocol
 
 
 def main(
-    connection: socket.socket, launch: protocol.Launch, carried: tuple[filesystem.Carried, ...], parent: int
+    agent: socket.socket,
+    orders: socket.socket,
+    surroundings: protocol.Surroundings,
+    carried: tuple[filesystem.Carried, ...],
+    parent: int,
 ) -> NoReturn:
-    """Never returns; every outcome is a message on `connection`."""
-    code = 1
+    """Get ready, wait for one launch, see it through; never returns.
+
+    Parameters
+    ----------
+    agent
+        Takes a message for everything that happens.
+    orders
+        Brings the launch, with the open files that it needs: the host's paths are out of sight by then.
+    """
     try:
         kernel.die_with_parent()
         if os.getppid() not in (0, parent):  # it ended before the line above; 0: outside the namespace
             os._exit(1)
-        _execute(connection, launch, carried)
-        code = 0
+        problem = _get_ready(surroundings, carried)
+        packet, files, _, _ = socket.recv_fds(orders, protocol.LARGEST_PACKET, 16)
+        if not packet:
+            os._exit(0)
+        launch = protocol.decode(packet)
+        if problem or not isinstance(launch, protocol.Launch):
+            _say(agent, protocol.NotStarted(problem or "no launch"))
+        else:
+            _execute(agent, launch, files, surroundings.unprivileged)
+        os._exit(0)
     except OSError as exc:
-        _say(connection, protocol.NotStarted(str(exc)))
+        _say(agent, protocol.NotStarted(str(exc)))
     except BaseException as exc:
-        _say(connection, protocol.NotStarted(f"{type(exc).__name__}: {exc}"))
+        _say(agent, protocol.NotStarted(f"{type(exc).__name__}: {exc}"))
     finally:
-        os._exit(code)
+        os._exit(1)
 
 
-def _say(connection: socket.socket, message: protocol.Message) -> None:
+def _say(agent: socket.socket, message: protocol.Message) -> None:
     try:
-        protocol.send(connection, message)
+        protocol.send(agent, message)
     except OSError:
         os._exit(1)  # the agent is gone
 
 
-def _execute(connection: socket.socket, launch: protocol.Launch, carried: tuple[filesystem.Carried, ...]) -> None:
-    stderr = os.open(launch.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    groups = [os.open(path, os.O_WRONLY) for path in launch.cgroup_files]
-    host_pid = int(os.readlink("/proc/self"))  # the host's /proc still shows the host's number
-    if launch.unprivileged:
-        _map_own_identity()
-    view = filesystem.View(
-        stage=launch.stage,
-        writable=(launch.scratch,),
-        readable=(launch.data,) if launch.data else (),
-        private_bytes=launch.private_bytes,
-        unprivileged=launch.unprivileged,
-    )
-    filesystem.enter(view, carried)
-    kernel.set_hostname("insitu")
-    kernel.raise_loopback()
-    os.chdir(launch.scratch)
+def _get_ready(surroundings: protocol.Surroundings, carried: tuple[filesystem.Carried, ...]) -> str:
+    """Everything that does not depend on the program; gives what went wrong, or nothing."""
+    try:
+        if surroundings.unprivileged:
+            _map_own_identity()
+        filesystem.enter(surroundings, carried)
+        kernel.set_hostname("insitu")
+        kernel.raise_loopback()
+        if not surroundings.unprivileged:
+            kernel.drop_capabilities()
+    except OSError as exc:
+        return str(exc)
+    return ""
+
+
+def _execute(agent: socket.socket, launch: protocol.Launch, files: list[int], unprivileged: bool) -> None:
+    stderr, groups = files[0], files[1:]
+    os.chdir(launch.folder)
     stdin = os.open("/dev/null", os.O_RDONLY)
     if launch.stdout:
         stdout = os.open(launch.stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     else:
         stdout = os.open("/dev/null", os.O_WRONLY)
-    _limit(launch)
+    _limit(launch, unprivileged)
     if launch.duty_cycle is not None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: launch.duty_cycle.cpus])
-    if not launch.unprivileged:
-        kernel.drop_capabilities()
     for group in groups:
         os.write(group, b"0")
         os.close(group)
@@ -89,9 +107,9 @@ def _execute(connection: socket.socket, launch: protocol.Launch, carried: tuple[
     except OSError as exc:
         absent = exc.errno in (errno.ENOENT, errno.ENOTDIR)
         what = "is not on this node" if absent else f"cannot be executed: {os.strerror(exc.errno or 0)}"
-        _say(connection, protocol.NotStarted(f"{launch.command[0]!r} {what}", missing=absent))
+        _say(agent, protocol.NotStarted(f"{launch.command[0]!r} {what}", missing=absent))
         return
-    protocol.send(connection, protocol.Started(host_pid, started))
+    _say(agent, protocol.Started(started))
     if launch.duty_cycle is None:
         status, usage = _wait_for(pid)
         running_s = time.monotonic() - started
@@ -100,7 +118,7 @@ def _execute(connection: socket.socket, launch: protocol.Launch, carried: tuple[
     wall_s = time.monotonic() - started
     names = ("utime", "stime", "maxrss", "minflt", "majflt", "nvcsw", "nivcsw", "inblock", "oublock")
     figures = {name: float(getattr(usage, f"ru_{name}")) for name in names}
-    _say(connection, protocol.Exited(_shell_status(status), wall_s, figures, running_s))
+    _say(agent, protocol.Exited(_shell_status(status), wall_s, figures, running_s))
 
 
 def _map_own_identity() -> None:
@@ -119,10 +137,10 @@ _USER = (os.geteuid(), os.getegid())
 """Read when the launcher starts: inside a fresh user namespace both read as *nobody*."""
 
 
-def _limit(launch: protocol.Launch) -> None:
+def _limit(launch: protocol.Launch, unprivileged: bool) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (launch.file_bytes, launch.file_bytes))
-    if launch.unprivileged:
+    if unprivileged:
         resource.setrlimit(resource.RLIMIT_NPROC, (launch.processes, launch.processes))
 
 

@@ -1,45 +1,119 @@
 """Starts sandboxes, one at a time, for the agent at the other end of a local socket.
 
 A process of its own because a fork copies the page tables of its parent: from here it takes a fraction of
-what it takes from an agent that has ray and its threads loaded. It ends when the socket is closed, and every
-sandbox ends with it.
+what it takes from an agent that has ray and its threads loaded. The next sandbox is made ready as soon as one
+has ended, so that a trial waits for little more than the exec. The launcher ends when the socket is closed,
+and every sandbox ends with it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import signal
 import socket
 import sys
+from dataclasses import dataclass
 
 from . import filesystem, init, kernel, protocol
 
+_NAMESPACES = (
+    kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
+)
 
-def serve(connection: socket.socket) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A sandbox that waits for its launch."""
+
+    pid: int
+    orders: socket.socket
+    mount_table: bytes
+
+
+class _Maker:
+    """Makes sandboxes ready; surveys the host's mounts anew whenever they have changed."""
+
+    def __init__(self, agent: socket.socket, surroundings: protocol.Surroundings) -> None:
+        self._agent = agent
+        self._surroundings = surroundings
+        self._mount_table = b""
+        self._carried: tuple[filesystem.Carried, ...] = ()
+
+    def make(self) -> _Ready:
+        """Clone process 1 of a new sandbox; raises `OSError` if the kernel refuses."""
+        if (current := mount_table()) != self._mount_table:
+            self._carried = filesystem.survey(self._surroundings.unprivileged)
+            self._mount_table = current
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        try:
+            pid = kernel.clone(_NAMESPACES | (kernel.CLONE_NEWUSER if self._surroundings.unprivileged else 0))
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        if pid == 0:
+            ours.close()
+            init.main(self._agent, theirs, self._surroundings, self._carried, parent)
+        theirs.close()
+        return _Ready(pid, ours, self._mount_table)
+
+
+def mount_table() -> bytes:
+    """The host's mounts as this process sees them."""
+    with open("/proc/self/mountinfo", "rb") as table:
+        return table.read()
+
+
+def serve(agent: socket.socket, surroundings: protocol.Surroundings) -> None:
     """Start what the agent asks for until it closes the socket."""
-    namespaces = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET
-    namespaces |= kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
-    own_pid = os.getpid()
-    carried: tuple[filesystem.Carried, ...] = ()
-    mount_table = b""
-    with open("/proc/self/mountinfo", "rb", buffering=0) as table:
-        while (launch := protocol.receive(connection)) is not None:
-            if not isinstance(launch, protocol.Launch):
-                continue
-            table.seek(0)
-            if (current := table.read(1 << 20)) != mount_table:
-                carried, mount_table = filesystem.survey(launch.unprivileged), current
-            try:
-                pid = kernel.clone(namespaces | (kernel.CLONE_NEWUSER if launch.unprivileged else 0))
-            except OSError as exc:
-                protocol.send(connection, protocol.NotStarted(f"no sandbox: {exc}"))
-                protocol.send(connection, protocol.Reaped())
-                continue
-            if pid == 0:
-                init.main(connection, launch, carried, own_pid)
-            os.waitpid(pid, 0)
-            protocol.send(connection, protocol.Reaped())
+    maker = _Maker(agent, surroundings)
+    while True:
+        ready, problem = None, ""
+        try:
+            ready = maker.make()
+        except OSError as exc:
+            problem = f"no sandbox: {exc}"
+        launch = protocol.receive(agent)
+        if not isinstance(launch, protocol.Launch):
+            return
+        if ready is not None and ready.mount_table != mount_table():
+            _discard(ready)
+            ready = maker.make()
+        if ready is None:
+            protocol.send(agent, protocol.NotStarted(problem))
+        else:
+            _see_through(agent, ready, launch)
+        protocol.send(agent, protocol.Reaped())
+
+
+def _see_through(agent: socket.socket, ready: _Ready, launch: protocol.Launch) -> None:
+    """Hand the launch over with the files that are out of the sandbox's sight, and wait for its end."""
+    files: list[int] = []
+    try:
+        files.append(os.open(launch.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        files.extend(os.open(path, os.O_WRONLY) for path in launch.cgroup_files)
+        protocol.send(agent, protocol.Launched(ready.pid))
+        with ready.orders:
+            socket.send_fds(ready.orders, [protocol.encode(launch)], files)
+    except OSError as exc:
+        os.kill(ready.pid, signal.SIGKILL)
+        protocol.send(agent, protocol.NotStarted(str(exc)))
+    finally:
+        for file in files:
+            os.close(file)
+    os.waitpid(ready.pid, 0)
+
+
+def _discard(ready: _Ready) -> None:
+    ready.orders.close()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(ready.pid, signal.SIGKILL)
+    os.waitpid(ready.pid, 0)
 
 
 if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as agent:
-        serve(agent)
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
+        serve(connection, protocol.Surroundings(**json.loads(sys.argv[2])))

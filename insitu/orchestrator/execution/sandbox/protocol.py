@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import socket
 from dataclasses import asdict, dataclass
-from typing import Any
 
-_LARGEST_PACKET = 1 << 20
+LARGEST_PACKET = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +29,40 @@ class DutyCycle:
 
 
 @dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every sandbox of one launcher shares, known before any program is.
+
+    Attributes
+    ----------
+    stage
+        An existing empty folder that the view is built on; covered only inside the sandbox.
+    writable
+        The folder in which trials make their scratch folder: shown as it is, so later entries appear.
+    readable
+        The folder with the run's data, shown read-only.
+    private_bytes
+        Size of the tmpfs that takes writes elsewhere.
+    unprivileged
+        Whether the sandbox needs a user namespace of its own.
+    """
+
+    stage: str
+    writable: str
+    readable: str
+    private_bytes: int
+    unprivileged: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One program to run in a sandbox.
 
     Attributes
     ----------
+    folder
+        Working folder, inside the writable one.
     stdout
-        File that takes standard output, inside the scratch folder; empty for none.
+        File that takes standard output, inside the writable folder; empty for none.
     stderr
         File outside the sandbox that takes standard error.
     cgroup_files
@@ -49,24 +75,26 @@ class Launch:
 
     command: tuple[str, ...]
     environment: dict[str, str]
-    scratch: str
-    data: str
-    stage: str
+    folder: str
     stdout: str
     stderr: str
     cgroup_files: tuple[str, ...]
-    private_bytes: int
     file_bytes: int
     processes: int
-    unprivileged: bool
     duty_cycle: DutyCycle | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """The program has been executed; `at` is on the monotonic clock, `init` a pid of the host."""
+class Launched:
+    """A sandbox has taken the launch; `init` is its process 1, as the host counts."""
 
     init: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The program has been executed; `at` is on the monotonic clock."""
+
     at: float
 
 
@@ -105,25 +133,18 @@ class Reaped:
     """The sandbox is gone: its process 1 has been waited for."""
 
 
-_KINDS = {kind.__name__: kind for kind in (Launch, Started, Exited, NotStarted, Reaped)}
-Message = Launch | Started | Exited | NotStarted | Reaped
+_KINDS = {kind.__name__: kind for kind in (Launch, Launched, Started, Exited, NotStarted, Reaped)}
+Message = Launch | Launched | Started | Exited | NotStarted | Reaped
 
 
-def send(connection: socket.socket, message: Message) -> None:
-    """Write one message; raises `OSError` when the other side is gone."""
-    connection.send(json.dumps([type(message).__name__, asdict(message)]).encode())
+def encode(message: Message) -> bytes:
+    """A message as one packet."""
+    return json.dumps([type(message).__name__, asdict(message)]).encode()
 
 
-def receive(connection: socket.socket) -> Message | None:
-    """Read one message, or ``None`` when the other side is gone."""
-    packet = connection.recv(_LARGEST_PACKET)
-    if not packet:
-        return None
+def decode(packet: bytes) -> Message:
+    """Undo `encode`."""
     name, fields = json.loads(packet)
-    return _build(name, fields)
-
-
-def _build(name: str, fields: dict[str, Any]) -> Message:
     if name == "Launch":
         cycle = fields["duty_cycle"]
         fields["command"] = tuple(fields["command"])
@@ -131,3 +152,14 @@ def _build(name: str, fields: dict[str, Any]) -> Message:
         fields["duty_cycle"] = DutyCycle(**cycle) if cycle else None
     message: Message = _KINDS[name](**fields)
     return message
+
+
+def send(connection: socket.socket, message: Message) -> None:
+    """Write one message; raises `OSError` when the other side is gone."""
+    connection.send(encode(message))
+
+
+def receive(connection: socket.socket) -> Message | None:
+    """Read one message, or ``None`` when the other side is gone."""
+    packet = connection.recv(LARGEST_PACKET)
+    return decode(packet) if packet else None

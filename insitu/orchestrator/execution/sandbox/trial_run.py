@@ -11,26 +11,23 @@ from .client import Launcher, LauncherGone
 
 def try_once(folder: Path) -> str:
     """Execute ``true`` in a sandbox below `folder` (left empty); gives the problem, or nothing."""
-    scratch, stage, stderr = folder / "scratch", folder / "stage", folder / "stderr"
-    scratch.mkdir()
-    stage.mkdir()
+    slot, data, stage, stderr = (folder / name for name in ("slot", "data", "stage", "stderr"))
+    for path in (slot, data, stage):
+        path.mkdir()
+    surroundings = protocol.Surroundings(str(stage), str(slot), str(data), 1 << 20, os.geteuid() != 0)
     launch = protocol.Launch(
         command=("true",),
         environment={"PATH": os.environ.get("PATH", os.defpath)},
-        scratch=str(scratch),
-        data="",
-        stage=str(stage),
+        folder=str(slot),
         stdout="",
         stderr=str(stderr),
         cgroup_files=(),
-        private_bytes=1 << 20,
         file_bytes=1 << 20,
         processes=64,
-        unprivileged=os.geteuid() != 0,
     )
     problem = "it did not answer"
     try:
-        with Launcher() as launcher:
+        with Launcher(surroundings) as launcher:
             launcher.launch(launch)
             while (message := launcher.next_message(10.0)) is not None:
                 match message:
@@ -44,6 +41,6 @@ def try_once(folder: Path) -> str:
         problem = str(exc)
     finally:
         stderr.unlink(missing_ok=True)
-        scratch.rmdir()
-        stage.rmdir()
+        for path in (slot, data, stage):
+            path.rmdir()
     return problem

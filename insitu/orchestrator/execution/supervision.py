@@ -1,0 +1,135 @@
+"""Staying with one program from launch to the end of its sandbox: sampling, and guarding the node."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+from insitu.orchestrator.errors import CannotExecute
+from insitu.orchestrator.execution.sampler import Sampler
+from insitu.orchestrator.execution.sandbox import protocol
+from insitu.orchestrator.execution.sandbox.client import Launcher
+from insitu.orchestrator.execution.workspace import Workspace, free_bytes, size_of
+from insitu.orchestrator.plan.types import Guards
+from insitu.orchestrator.units import format_quantity
+
+SAMPLE_INTERVAL_S = 0.025
+_GUARD_INTERVAL_S = 0.25
+_FILE_TOO_LARGE = 128 + signal.SIGXFSZ
+_SANDBOX_START_S = 20.0
+_SANDBOX_END_S = 20.0
+
+
+@dataclass(slots=True)
+class Watched:
+    """What was seen of one program from launch to the end of its sandbox."""
+
+    launched: protocol.Launched | None = None
+    started: protocol.Started | None = None
+    exited: protocol.Exited | None = None
+    not_started: protocol.NotStarted | None = None
+    stopped_because: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.exited is not None and self.exited.status == 0 and not self.stopped_because
+
+
+def run_to_end(
+    launcher: Launcher,
+    launch: protocol.Launch,
+    guards: Guards,
+    workspace: Workspace,
+    sampler: Sampler | None = None,
+) -> Watched:
+    """Launch a program and stay with it until its sandbox is gone, sampling and guarding meanwhile.
+
+    Raises
+    ------
+    CannotExecute
+        If the sandbox itself could not be built.
+    """
+    watched = Watched()
+    launcher.launch(launch)
+    next_sample = next_check = math.inf
+    deadline = time.monotonic() + guards.trial_timeout_s + _SANDBOX_START_S
+    while True:
+        wake = min(next_sample, next_check, deadline)
+        message = launcher.next_message(wake - time.monotonic())
+        now = time.monotonic()
+        match message:
+            case protocol.Launched():
+                watched.launched = message
+                if sampler is not None:
+                    sampler.follow(message.init)
+            case protocol.Started():
+                watched.started = message
+                deadline = message.at + guards.trial_timeout_s
+                next_check = now + _GUARD_INTERVAL_S
+                if sampler is not None:
+                    next_sample = message.at + SAMPLE_INTERVAL_S
+            case protocol.Exited():
+                watched.exited = message
+                next_sample = next_check = math.inf
+                deadline = now + _SANDBOX_END_S
+            case protocol.NotStarted():
+                watched.not_started = message
+                deadline = now + _SANDBOX_END_S
+            case protocol.Reaped():
+                break
+        if watched.started is None or watched.exited is not None:
+            if now >= deadline:
+                raise CannotExecute("a sandbox neither starts nor ends; the kernel log may say why")
+            continue
+        if sampler is not None and now >= next_sample:
+            sampler.take(now - watched.started.at)
+            next_sample += SAMPLE_INTERVAL_S * math.ceil((now - next_sample) / SAMPLE_INTERVAL_S + 1e-9)
+        if now >= next_check and not watched.stopped_because:
+            watched.stopped_because = _guard(guards, workspace)
+            next_check = now + _GUARD_INTERVAL_S
+        if now >= deadline and not watched.stopped_because:
+            watched.stopped_because = f"timeout: still running after {guards.trial_timeout_s:g} s"
+        if watched.stopped_because and watched.launched is not None:
+            _end(watched.launched.init)
+            next_sample = next_check = math.inf
+            deadline = now + _SANDBOX_END_S
+    if watched.not_started is not None and not watched.not_started.missing:
+        raise CannotExecute(
+            f"the sandbox cannot be built here: {watched.not_started.reason}", hint="insitu doctor"
+        )
+    return watched
+
+
+def _end(init: int) -> None:
+    """Kill process 1 of a sandbox, and with it everything inside."""
+    try:
+        os.kill(init, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _guard(guards: Guards, workspace: Workspace) -> str:
+    """Why the node needs protection from the subject now, or nothing."""
+    if (used := size_of(workspace.scratch)) > guards.scratch_bytes:
+        allowed = format_quantity(guards.scratch_bytes, "B")
+        return f"scratch full: {format_quantity(used, 'B')} of {allowed} allowed"
+    if (free := free_bytes(workspace.slot)) < guards.free_disk_bytes:
+        return f"disk nearly full: {format_quantity(free, 'B')} left under the run directory"
+    return ""
+
+
+def why_failed(watched: Watched, stderr_tail: str) -> str:
+    """One line on how a program failed, with the last thing that it said."""
+    if watched.stopped_because:
+        return watched.stopped_because
+    if watched.not_started is not None:
+        return watched.not_started.reason
+    if watched.exited is None:
+        return "the sandbox ended before its program (killed from outside, or out of memory)"
+    if watched.exited.status == _FILE_TOO_LARGE:
+        return "scratch full: a file grew beyond the limit"
+    said = stderr_tail.splitlines()[-1:] or ["it wrote nothing to stderr"]
+    return f"exit status {watched.exited.status}: {said[0][:300]}"
