@@ -62,9 +62,9 @@ def _undo(journal: Path) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         outcome = recovery.recover_journal(journal, even_if_alive=True)
-        if not outcome.failures:
+        if not outcome.failures and not outcome.in_use:
             break
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,11 +74,13 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
         if not even_if_alive and header.owner_is_alive():
             return Outcome(path, header, in_use=True)
         failures = carry_out_all(entries.pending, header.ownership)
-        if header.session_folder and not header.owner_is_alive():
+        # a dying owner's pipes close a moment before its pid is free: its session ends with the pid
+        dying = bool(header.session_folder) and header.owner_is_alive()
+        if header.session_folder and not dying:
             failures += _end_session(header)
-        if not failures:
+        if not failures and not dying:
             path.unlink(missing_ok=True)
-        return Outcome(path, header, False, entries.pending, failures, header.boot != boot_id())
+        return Outcome(path, header, dying, entries.pending, failures, header.boot != boot_id())
 
 
 def journals(folder: Path | None = None) -> tuple[Path, ...]:
