@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from insitu.injectors.journal import Header, Locked, boot_id, read, state_folder
 from insitu.injectors.undo import Undo, UndoKind, carry_out, start_time
 
 MARK = "insitu-"
+_QUIET_ROUNDS, _ROUND_S = 4, 0.1
+"""How long a dead owner's helpers must stay away before they count as gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
             return Outcome(path, header, in_use=True)
         failures = carry_out_all(entries.pending, header.ownership)
         if header.session_folder and not header.owner_is_alive():
-            failures += carry_out_all(_session_undos(header), header.ownership)
+            failures += _end_session(header)
         if not failures:
             path.unlink(missing_ok=True)
         return Outcome(path, header, False, entries.pending, failures, header.boot != boot_id())
@@ -90,13 +93,25 @@ def marked_groups() -> Iterator[Path]:
         yield from sorted(path for path in parent.glob(f"{MARK}*") if path.is_dir())
 
 
-def _session_undos(header: Header) -> tuple[Undo, ...]:
-    """End the owner's helpers, then delete their folder: what they do afterwards, nobody waits for."""
+def _end_session(header: Header, *, within_s: float = 8.0) -> tuple[str, ...]:
+    """End the owner's helpers and delete their folder, until neither has come back; gives the failures.
+
+    A helper that is being started while the others are ended is seen only in the next round, and may have
+    made the folder again.
+    """
     folder = Path(header.session_folder)
-    if not header.ownership.owns(folder) or not folder.is_dir():
-        return ()
-    helpers = tuple(Undo(UndoKind.PROCESS, f"/proc/{pid}", start_time(pid)) for pid in _users_of(folder))
-    return (*helpers, Undo(UndoKind.FOLDER, str(folder)))
+    if not header.ownership.owns(folder):
+        return (f"{folder} does not carry the mark {header.ownership.prefix}; left alone",)
+    failures: tuple[str, ...] = ()
+    deadline = time.monotonic() + within_s
+    quiet_rounds = 0
+    while quiet_rounds < _QUIET_ROUNDS and time.monotonic() < deadline:
+        users = _users_of(folder)
+        quiet_rounds = quiet_rounds + 1 if not users and not folder.exists() else 0
+        undos = [Undo(UndoKind.PROCESS, f"/proc/{pid}", start_time(pid)) for pid in users]
+        failures = carry_out_all([*undos, Undo(UndoKind.FOLDER, str(folder))], header.ownership)
+        time.sleep(_ROUND_S)
+    return failures
 
 
 def _users_of(folder: Path) -> list[int]:

@@ -33,8 +33,6 @@ class AgentSetup:
         The process on whose end everything is undone.
     outside_writes_bytes
         Most that a subject may write outside its scratch folder; gone with it.
-    ray_folder
-        Of ray's own files, which the guard deletes if the owner is gone; ``None`` without ray.
     """
 
     run: str
@@ -43,7 +41,6 @@ class AgentSetup:
     owner_pid: int
     owner_start: str
     outside_writes_bytes: float = 256e6
-    ray_folder: Path | None = None
 
 
 class NodeAgent:
@@ -58,7 +55,6 @@ class NodeAgent:
                 owner_start=setup.owner_start,
                 boot=boot_id(),
                 run_directory=str(setup.run_directory),
-                session_folder=str(setup.ray_folder or ""),
             )
             journal = stack.enter_context(Journal(state_folder(), header))
             workspace = Workspace.below(setup.workspace, header.ownership)

@@ -12,13 +12,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from insitu.injectors.journal import state_folder
+from insitu.injectors import guard
+from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.undo import start_time
 from insitu.orchestrator.errors import CannotExecute, InsituError
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
@@ -46,7 +47,6 @@ class LocalCluster:
     """One ray node on this machine with one agent on it; leave its context to end both."""
 
     _agent: ActorHandle
-    ray_folder: Path
     run: str
 
     def make_data(self, programs: tuple[tuple[str, Program], ...], guards: Guards) -> float:
@@ -81,13 +81,15 @@ class LocalCluster:
         finally:
             ray.shutdown()
             _wait_for_guard(self.run)
-            shutil.rmtree(self.ray_folder, ignore_errors=True)
 
 
 def _wait_for_guard(run: str, within_s: float = 10.0) -> None:
     """After an agent was killed, its guard undoes what is left; be there until it has."""
     deadline = time.monotonic() + within_s
-    while any(state_folder().glob(f"insitu-{run}-*.journal")) and time.monotonic() < deadline:
+    own = f"insitu-{run}-{os.getpid()}.journal"
+    while (
+        any(p.name != own for p in state_folder().glob(f"insitu-{run}-*.journal")) and time.monotonic() < deadline
+    ):
         time.sleep(0.05)
 
 
@@ -109,23 +111,24 @@ def local_cluster(
     CannotExecute
         If ray or the agent does not start.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"insitu-{run}-ray-"))
+    folder = Path(tempfile.gettempdir()) / f"insitu-{run}-ray-{secrets.token_hex(3)}"
+    pid = os.getpid()
+    header = Header(run, pid, start_time(pid), boot_id(), str(run_directory), session_folder=str(folder))
     setup = AgentSetup(
         run=run,
         workspace=workspace,
         run_directory=run_directory,
-        owner_pid=os.getpid(),
-        owner_start=start_time(os.getpid()),
+        owner_pid=header.owner_pid,
+        owner_start=header.owner_start,
         outside_writes_bytes=outside_writes_bytes,
-        ray_folder=folder,
     )
-    try:
-        agent = _start(folder, setup)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    with LocalCluster(agent, folder, run) as cluster:
-        yield cluster
+    with ExitStack() as stack:  # a guard of its own: ray takes seconds to start, and may be killed meanwhile
+        journal = stack.enter_context(Journal(state_folder(), header))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        stack.enter_context(guard.start(journal.path, header.owner_pid, header.owner_start))
+        folder.mkdir(mode=0o700)
+        with LocalCluster(_start(folder, setup), run) as cluster:
+            yield cluster
 
 
 def _start(folder: Path, setup: AgentSetup) -> ActorHandle:

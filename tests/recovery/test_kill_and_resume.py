@@ -1,0 +1,118 @@
+"""SIGKILL to the orchestrator at random moments: nothing stays behind, and the run can be completed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from insitu.injectors.guard import LEASE_S
+from insitu.orchestrator.store.records import TrialState
+from insitu.orchestrator.store.run import RunStore
+from tests import machine, plans
+
+pytestmark = pytest.mark.ray
+
+KILLS = 10
+LONGEST_S = 9.0
+"""A whole run of the plan takes about this long."""
+GONE_WITHIN_S = LEASE_S + 1.0 + 2.0
+"""The promise is lease plus one second; the rest is for a slow machine's process table."""
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "insitu", *arguments]
+
+
+@pytest.mark.parametrize("attempt", range(KILLS))
+def test_killed_at_a_random_moment_leaves_nothing_and_resumes(
+    attempt: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    monkeypatch.setenv("INSITU_STATE", str(state))
+    plan, run = plans.write(tmp_path / "plan"), tmp_path / "run"
+    moment_s = random.Random(attempt).uniform(0.2, LONGEST_S)
+    process = subprocess.Popen(
+        command("run", str(plan), "--out", str(run), "--quiet"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    time.sleep(moment_s)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+    assert _leftovers(run, state) == []
+    assert not list(state.glob("*.journal"))
+    if not (run / "run.db").exists():
+        return  # killed before there was anything to resume
+    planned = _planned(run)
+    finished_before = _finished(run)
+    done = subprocess.run(command("resume", str(run), "--quiet"), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with RunStore.open(run, read_only=True) as store:
+        trials = store.trials()
+    originals = [stored for stored in trials if stored.planned.replaces is None]
+    assert len(originals) == 10
+    assert planned in (0, 10)
+    assert all(stored.record is not None for stored in trials)
+    replaced = {stored.planned.replaces for stored in trials}
+    last = [stored for stored in trials if stored.planned.trial not in replaced]
+    assert [stored.state for stored in last] == [TrialState.VALID] * 10
+    for number, started_at in finished_before.items():
+        record = next(stored.record for stored in trials if stored.planned.trial == number)
+        assert record is not None
+        assert record.started_at == started_at, "a stored trial was executed again"
+    assert _leftovers(run, state) == []
+
+
+def _leftovers(run: Path, state: Path) -> list[str]:
+    mark = "insitu-no-run-yet"
+    if (run / "run.db").exists():
+        with RunStore.open(run, read_only=True) as store:
+            mark = f"insitu-{store.meta()['run_id']}"
+    return machine.leftovers(mark, (str(run), str(state)), GONE_WITHIN_S)
+
+
+def _planned(run: Path) -> int:
+    with RunStore.open(run, read_only=True) as store:
+        return sum(stored.planned.replaces is None for stored in store.trials())
+
+
+def _finished(run: Path) -> dict[int, float]:
+    with RunStore.open(run, read_only=True) as store:
+        return {stored.planned.trial: stored.record.started_at for stored in store.trials() if stored.record}
+
+
+def test_interrupted_run_ends_cleanly_and_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    monkeypatch.setenv("INSITU_STATE", str(state))
+    plan, run = plans.write(tmp_path / "plan"), tmp_path / "run"
+    process = subprocess.Popen(
+        command("run", str(plan), "--out", str(run)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 60
+    while not (run / "run.db").exists() or not _finished(run):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert f"insitu resume {run}" in said
+    assert "Traceback" not in said
+    assert _leftovers(run, state) == []
+    done = subprocess.run(command("resume", str(run), "--quiet"), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
