@@ -44,7 +44,7 @@ def pooled_slope(time_s: Floats, counter: Floats, binding: Mask) -> Slope | None
     above = below = total = 0.0
     for first, last in runs(binding):
         total += float(time_s[last] - time_s[first])
-        times, counts = time_s[first : last + 1], counter[first : last + 1]
+        times, counts = time_s[first : last + 1], counter[first : last + 1] - counter[first]
         centred = times - times.mean()
         above += float(centred @ counts)
         below += float(centred @ centred)
