@@ -70,7 +70,7 @@ class _DiskRate:
         wall_s = float(time_s[-1] - time_s[0])
         asked_bytes = float(samples[asked_column][-1] - samples[asked_column][0])
         foreign_bytes = max(0.0, float(done[-1] - done[0]) - asked_bytes)
-        crowded = foreign_bytes > 0.1 * asked_bytes + 1e6
+        crowded = asked_bytes > 0 and foreign_bytes > 0.1 * asked_bytes + 1e6
         note = f"others moved {foreign_bytes / 1e6:.1f} MB meanwhile" if crowded else ""
         slope = None
         if math.isfinite(level) and asked_bytes:
