@@ -106,19 +106,19 @@ def _delete(path: Path) -> None:
         raise ForeignState(f"{path} is a link, not the folder that was made; left alone")
     if not path.exists():
         return
-    shutil.rmtree(path, onerror=lambda function, name, _: _force(name, function))
+    shutil.rmtree(path, onerror=lambda _function, name, _error: _force(name))
     if path.exists():
         raise UndoFailed(f"{path} is still there", "insitu recover")
 
 
-def _force(name: str, function: object) -> None:
-    """A subject may have made folders that even their owner cannot list."""
+def _force(name: str) -> None:
+    """A subject may have made folders that even their owner cannot list, in each other."""
     parent = os.path.dirname(name)
     try:
         os.chmod(parent, 0o700)
         if os.path.isdir(name) and not os.path.islink(name):
             os.chmod(name, 0o700)
-            shutil.rmtree(name, ignore_errors=True)
+            shutil.rmtree(name, onerror=lambda _function, inner, _error: inner != name and _force(inner))
         elif os.path.lexists(name):
             os.unlink(name)
     except OSError:
