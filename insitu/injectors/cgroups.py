@@ -79,9 +79,9 @@ def discover(proc: Path = Path("/proc")) -> Hierarchies:
                     version[name] = 1
                     _offer(name, _own_directory(mount_point, root, own[old]), parents, problems)
     if unified is not None:
-        names = [name for name in _delegable(unified) if name not in version]
-        parent = _delegating_ancestor(unified, names)
-        for name in (*names, PRESSURE):
+        unbound = [name for name in _delegable(unified) if name not in version]
+        parent = _delegating_ancestor(unified, unbound)
+        for name in (*unbound, PRESSURE):
             version[name] = 2
             _offer(name, parent, parents, problems)
     return Hierarchies(version, parents, problems)
@@ -155,6 +155,19 @@ def plan_group(hierarchies: Hierarchies, name: str, controllers: Iterable[str]) 
     """Where the group `name` would be, for those of `controllers` that are usable here."""
     wanted = [controller for controller in controllers if hierarchies.usable(controller)]
     return GroupPlan({controller: hierarchies.parents[controller] / name for controller in wanted})
+
+
+def refuse_existing(plan: GroupPlan) -> None:
+    """Look before anything is journalled: an undo must not meet a group that somebody else made.
+
+    Raises
+    ------
+    ForeignState
+        If one of the directories exists already.
+    """
+    for path in plan.paths:
+        if path.exists():
+            raise ForeignState(f"{path} exists already", "insitu recover")
 
 
 def create(plan: GroupPlan) -> None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.injectors import guard
+from insitu.injectors.errors import InjectorError
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.node import survey
 from insitu.injectors.undo import Undo, UndoKind, carry_out
-from insitu.orchestrator.errors import CannotExecute
+from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import trial
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
@@ -43,7 +44,7 @@ class AgentSetup:
 
 
 class NodeAgent:
-    """Runs trials on the node that it is made on. Call `close`, or use it as a context manager."""
+    """Runs trials on the node that it is made on. Call `close` at the end."""
 
     def __init__(self, setup: AgentSetup) -> None:
         self._setup = setup
@@ -104,7 +105,16 @@ class NodeAgent:
             raise CannotExecute(f"the sandbox launcher ended: {exc}", hint="insitu resume RUN") from exc
 
     def close(self) -> None:
-        """End the launcher, delete the data, say farewell to the guard, close the journal."""
+        """End the launcher, delete the data, say farewell to the guard, close the journal.
+
+        Raises
+        ------
+        NodeDirty
+            If the data cannot be deleted.
+        """
         with self._stack:
-            carry_out(Undo(UndoKind.FOLDER, str(self.bench.data)), self.bench.journal.header.ownership)
+            try:
+                carry_out(Undo(UndoKind.FOLDER, str(self.bench.data)), self.bench.journal.header.ownership)
+            except InjectorError as exc:
+                raise NodeDirty(exc.message, hint=exc.remedy or None) from exc
             self.bench.journal.done(self._intent)

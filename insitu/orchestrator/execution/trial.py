@@ -14,10 +14,10 @@ from pathlib import Path
 from insitu.injectors import lifecycle
 from insitu.injectors.cgroups import PRESSURE
 from insitu.injectors.contract import Node, Setting
-from insitu.injectors.errors import InjectorError
+from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.registry import injectors
-from insitu.orchestrator.errors import CannotExecute
+from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
@@ -79,11 +79,15 @@ def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
     ------
     CannotExecute
         If the node cannot hold a level or build the sandbox: no later trial would do better.
+    NodeDirty
+        If something of the trial could not be undone.
     """
     began, clock = time.time(), time.monotonic()
     folder = TrialFolder(bench.workspace / f"{bench.mark}-t{order.planned.trial}")
     try:
         observation = _observe(bench, order, folder)
+    except UndoFailed as exc:
+        raise NodeDirty(exc.message, hint=exc.remedy or None, trial=order.planned.trial) from exc
     except InjectorError as exc:
         raise CannotExecute(exc.message, hint=exc.remedy or None, trial=order.planned.trial) from exc
     except OSError as exc:
@@ -322,6 +326,8 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
                 reason = why_failed(watched, folder.stderr_tail())
                 raise CannotExecute(f"the command that makes {{data}}/{name} failed: {reason}")
             target.rename(bench.data / name)
+    except UndoFailed as exc:
+        raise NodeDirty(exc.message, hint=exc.remedy or None) from exc
     except InjectorError as exc:
         raise CannotExecute(exc.message, hint=exc.remedy or None) from exc
     except OSError as exc:
