@@ -52,7 +52,9 @@ def traces(state: Path) -> Traces:
         ),
         journals=frozenset(map(str, state.glob("*"))),
         folders=frozenset(
-            str(path) for path in Path(tempfile.gettempdir()).glob(f"{MARK}*") if not _is_of(path.name, others)
+            str(path)
+            for path in Path(tempfile.gettempdir()).glob(f"{MARK}*")
+            if not _is_of(path.name, others)
         ),
     )
 
