@@ -104,7 +104,11 @@ class Journal:
         """
         number = self._next
         self._next += 1
-        entry: dict[str, object] = {"intent": number, "undo": [asdict(undo) for undo in undos], "settings": list(settings)}
+        entry: dict[str, object] = {
+            "intent": number,
+            "undo": [asdict(undo) for undo in undos],
+            "settings": list(settings),
+        }
         self._append(entry)
         os.fdatasync(self._file)
         return number
@@ -114,7 +118,7 @@ class Journal:
         self._append({"done": number})
 
     def _append(self, document: dict[str, object]) -> None:
-        """Add a line or nothing: on a full disk the kernel may take a part, and a later line would join it."""
+        """Add a line or nothing: on a full disk the kernel may take a part that a later line would join."""
         size = os.fstat(self._file).st_size
         line = _line(document)
         try:

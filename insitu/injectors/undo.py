@@ -130,7 +130,7 @@ def _force(name: str) -> None:
         os.chmod(parent, 0o700)
         if os.path.isdir(name) and not os.path.islink(name):
             os.chmod(name, 0o700)
-            shutil.rmtree(name, onerror=lambda _function, inner, _error: None if inner == name else _force(inner))
+            shutil.rmtree(name, onerror=lambda _function, inner, _: None if inner == name else _force(inner))
         elif os.path.lexists(name):
             os.unlink(name)
     except OSError:

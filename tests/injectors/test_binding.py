@@ -44,7 +44,7 @@ def test_runs_cover_the_binding_intervals_and_no_others(binding: Mask) -> None:
 
 
 def test_the_slope_of_a_straight_counter_is_its_rate() -> None:
-    time_s = np.arange(11) * 0.1
+    time_s: Floats = np.linspace(0.0, 1.0, 11)
     slope = pooled_slope(time_s, 5 + 0.3 * time_s, mask("bbbbbbbbbb"))
     assert slope is not None
     assert slope.rate == pytest.approx(0.3)
@@ -62,7 +62,7 @@ def test_only_binding_intervals_count_and_what_happens_between_runs_does_not() -
 
 
 def test_a_quantum_at_the_edge_moves_the_slope_less_than_the_quotient() -> None:
-    time_s = np.arange(41) * 0.025
+    time_s: Floats = np.linspace(0.0, 1.0, 41)
     smooth = 0.5 * time_s
     late = smooth.copy()
     late[-1] += 0.005  # the last sample was taken just after a quantum of 5 ms

@@ -30,7 +30,8 @@ from insitu.injectors.undo import Undo, UndoKind, start_time
 run, folder, farewell, owner = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]) or os.getpid()
 state = Path(os.environ["INSITU_STATE"])
 journal = Journal(state, Header(run, owner, start_time(owner), boot_id(), ""))
-plan = cgroups.plan_group(cgroups.discover(), f"insitu-{run}-t1", ("cpu", "pids") if os.geteuid() == 0 else ())
+controllers = ("cpu", "pids") if os.geteuid() == 0 else ()
+plan = cgroups.plan_group(cgroups.discover(), f"insitu-{run}-t1", controllers)
 undos = [Undo(UndoKind.CGROUP, str(path)) for path in plan.paths] + [Undo(UndoKind.FOLDER, str(folder))]
 lease = guard.start(journal.path, owner, start_time(owner))
 journal.intend(undos)

@@ -129,9 +129,7 @@ def no_file_larger_than(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("room", [0, 1, 40])
-def test_a_full_disk_fails_the_intent_and_spoils_nothing_written_before_or_after(
-    state: Path, room: int
-) -> None:
+def test_a_full_disk_fails_the_intent_and_spoils_nothing_else(state: Path, room: int) -> None:
     kept, refused = Undo(UndoKind.FOLDER, "/x/insitu-r1-t1"), Undo(UndoKind.FOLDER, "/x/insitu-r1-t2")
     with Journal(state, HEADER) as journal:
         first = journal.intend([kept])

@@ -139,7 +139,8 @@ def test_a_disk_throttle_reads_back(here: Node, journal: Journal) -> None:
 
 @pytest.mark.root
 def test_the_subject_of_a_group_ends_with_it(here: Node, journal: Journal) -> None:
-    code = "import sys, time\nfor path in sys.argv[1:]: open(path, 'w').write('0')\nprint(flush=True); time.sleep(60)"
+    join = "import sys, time\nfor path in sys.argv[1:]: open(path, 'w').write('0')"
+    code = f"{join}\nprint(flush=True); time.sleep(60)"
     with enter([], here, journal) as reserved:
         process = subprocess.Popen(
             [sys.executable, "-c", code, *reserved.join_files], stdout=subprocess.PIPE, text=True
@@ -161,9 +162,14 @@ def test_a_failure_in_the_middle_undoes_everything(
     if here.hierarchies.version["cpu"] != 1 or not here.hierarchies.usable("memory"):
         pytest.skip("the values are chosen for version-1 files")
     groups: list[Path] = []
-    with pytest.raises(error, match=says), enter([Intervention(injector, 0.5)], here, journal) as reserved:
-        groups.extend(reserved.group.values())
-        reserved.apply()
+
+    def body() -> None:
+        with enter([Intervention(injector, 0.5)], here, journal) as reserved:
+            groups.extend(reserved.group.values())
+            reserved.apply()
+
+    with pytest.raises(error, match=says):
+        body()
     assert groups
     assert not any(path.exists() for path in groups)
     assert read(journal.path).pending == ()
@@ -176,10 +182,16 @@ def test_an_exception_in_the_body_passes_and_everything_is_undone(
 ) -> None:
     folder = tmp_path / NAME
     groups: list[Path] = []
-    with pytest.raises(error), enter([Intervention(CpuCores(), 0.5)], here, journal, (folder,)) as reserved:
-        groups.extend(reserved.group.values())
-        folder.mkdir()
-        raise error
+
+    def body() -> None:
+        with enter([Intervention(CpuCores(), 0.5)], here, journal, (folder,)) as reserved:
+            groups.extend(reserved.group.values())
+            folder.mkdir()
+            raise error
+
+    with pytest.raises(error):
+        body()
+    assert groups
     assert not any(path.exists() for path in (*groups, folder))
     assert read(journal.path).pending == ()
 
@@ -209,13 +221,16 @@ def test_a_failed_undo_is_an_error_the_others_are_carried_out_and_the_journal_ke
 ) -> None:
     stuck, folder = tmp_path / NAME, tmp_path / f"{NAME}-2"
     groups: list[Path] = []
-    with (
-        pytest.raises(UndoFailed, match="is a link"),
-        enter([], here, journal, (stuck, folder)) as reserved,
-    ):
-        groups.extend(reserved.group.values())
-        stuck.symlink_to(tmp_path)
-        folder.mkdir()
+
+    def body() -> None:
+        with enter([], here, journal, (stuck, folder)) as reserved:
+            groups.extend(reserved.group.values())
+            stuck.symlink_to(tmp_path)
+            folder.mkdir()
+
+    with pytest.raises(UndoFailed, match="is a link"):
+        body()
+    assert groups
     assert not any(path.exists() for path in (*groups, folder))
     assert str(stuck) in {undo.path for undo in read(journal.path).pending}
     journal.done(0)
