@@ -42,4 +42,5 @@ def serve(connection: socket.socket) -> None:
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as agent:
+        agent.set_inheritable(False)  # it came by inheritance; a subject must not speak for its process 1
         serve(agent)
