@@ -7,6 +7,7 @@ in its command line and lives as long as the run.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -41,7 +42,9 @@ class Traces:
 def traces(state: Path) -> Traces:
     """Look at the machine; what runs with another state folder than `state` own is left out."""
     commands = dict(_commands())
-    others = {_run_guarded_elsewhere(command, state) for command in commands.values()} - {""}
+    others = {_run_guarded_elsewhere(command, state) for command in commands.values()}
+    others |= {_run_served_elsewhere(pid, command, state) for pid, command in commands.items()}
+    others.discard("")
     return Traces(
         groups=frozenset(str(path) for path in _groups(_CGROUPS) if not _is_of(path.name, others)),
         mounts=frozenset(
@@ -102,6 +105,18 @@ def _run_guarded_elsewhere(command: tuple[str, ...], state: Path) -> str:
     if journal is None or journal.parent == state:
         return ""
     return journal.name.removeprefix(MARK).rpartition("-")[0]
+
+
+def _run_served_elsewhere(pid: int, command: tuple[str, ...], state: Path) -> str:
+    """The run of a ray process, which is there before the run's guard."""
+    found = re.search(rf"/{MARK}(\w+)-ray-", " ".join(command))
+    if found is None:
+        return ""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return "" if b"INSITU_STATE=" + os.fsencode(state) in environment else found[1]
 
 
 def _journal_of(command: tuple[str, ...]) -> Path | None:
