@@ -148,6 +148,7 @@ def _final_sample(sampler: Sampler, watched: Watched) -> None:
     """The last sample stands at the program's end, which only its process 1 knew exactly."""
     if watched.exited is None:
         return
+    sampler.drop_from(watched.exited.wall_s)
     sampler.take(watched.exited.wall_s)
     if not sampler.measures_cpu:  # the process tree is gone by now
         usage = watched.exited.usage
