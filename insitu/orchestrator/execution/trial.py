@@ -288,6 +288,8 @@ def why_failed(watched: Watched, stderr_tail: str) -> str:
     if watched.exited is None:
         return "the sandbox ended before its program (killed from outside, or out of memory)"
     said = stderr_tail.splitlines()[-1:] or ["it wrote nothing to stderr"]
+    if watched.exited.status == 128 + signal.SIGXFSZ:
+        return "scratch full: a file reached the size that the plan's guards allow"
     return f"exit status {watched.exited.status}: {said[0][:300]}"
 
 
