@@ -78,9 +78,9 @@ class Agent:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.communicate()
-        if start_time(self.subject):
+        if start_time(self.subject):  # it has the pipe, too, and would keep it open
             os.kill(self.subject, signal.SIGKILL)
+        self.process.communicate()
 
 
 @pytest.fixture
