@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,8 @@ def test_a_helper_is_seen_unless_it_is_of_another_run(
     words = [word.format(state=state) for word in arguments]
     with subprocess.Popen([sys.executable, "-c", SLEEPER, *words]) as process:
         try:
+            while not Path(f"/proc/{process.pid}/cmdline").read_bytes():  # between fork and the end of exec
+                time.sleep(0.001)
             assert any(f"processes: {process.pid} " in one for one in new_since(state)) is seen
         finally:
             process.kill()

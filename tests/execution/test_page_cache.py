@@ -13,10 +13,10 @@ SIZE = 4_000_001
 
 
 @pytest.fixture
-def on_disk() -> Path:
-    folder = Path(__file__).parent
+def on_disk(tmp_path: Path) -> Path:
+    folder = tmp_path
     if os.major(os.stat(folder).st_dev) == 0:
-        pytest.skip("this repository is not on a disk of its own")
+        pytest.skip("the temporary folder is not on a disk of its own")
     return folder
 
 
