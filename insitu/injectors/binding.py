@@ -46,7 +46,7 @@ def pooled_slope(time_s: Floats, counter: Floats, binding: Mask) -> Slope | None
     for first, last in runs(binding):
         length = float(time_s[last] - time_s[first])
         total, longest = total + length, max(longest, length)
-        times, counts = time_s[first : last + 1], counter[first : last + 1]
+        times, counts = time_s[first : last + 1], counter[first : last + 1] - counter[first]
         centred = times - times.mean()
         above += float(centred @ counts)
         below += float(centred @ centred)

@@ -79,19 +79,16 @@ def discover(proc: Path = Path("/proc")) -> Hierarchies:
                     version[name] = 1
                     _offer(name, _own_directory(mount_point, root, own[old]), parents, problems)
     if unified is not None:
-        for name in _delegable(unified):
-            if name in version:
-                continue
+        unbound = [name for name in _delegable(unified) if name not in version]
+        parent = _delegating_ancestor(unified, unbound)
+        for name in (*unbound, PRESSURE):
             version[name] = 2
-            _offer(name, _delegating_ancestor(unified, name), parents, problems)
-        version[PRESSURE] = 2
-        together = parents.get("cpu") if version.get("cpu") == 2 else None
-        _offer(PRESSURE, together or unified, parents, problems)
+            _offer(name, parent, parents, problems)
     return Hierarchies(version, parents, problems)
 
 
 def _own_directory(mount_point: Path, root: str, path: str) -> Path:
-    if root != "/" and path.startswith(root):  # a container sees its own group as the root
+    if root != "/" and f"{path}/".startswith(f"{root}/"):  # a container sees its own group as the root
         path = path[len(root) :]
     return mount_point / path.lstrip("/")
 
@@ -106,14 +103,22 @@ def _delegable(unified: Path) -> tuple[str, ...]:
         return ()
 
 
-def _delegating_ancestor(start: Path, controller: str) -> Path:
-    """The nearest group that hands `controller` to its children, else `start` itself."""
+def _delegating_ancestor(start: Path, controllers: Iterable[str]) -> Path:
+    """The nearest group that hands most of `controllers` to its children, else `start` itself.
+
+    One for all: a process is in a single version-2 group, and joining another would leave the first with its
+    limits. A group in which this process may not make others comes last.
+    """
+    best, best_score = start, (False, 0)
     group = start
     while (group / "cgroup.subtree_control").exists():
-        if controller in (group / "cgroup.subtree_control").read_text().split():
-            return group
+        handed = (group / "cgroup.subtree_control").read_text().split()
+        count = sum(name in handed for name in controllers if name in _VERSION_1_NAMES)
+        score = (count > 0 and os.access(group, os.W_OK | os.X_OK), count)
+        if score > best_score:
+            best, best_score = group, score
         group = group.parent
-    return start
+    return best
 
 
 def _offer(name: str, parent: Path, parents: dict[str, Path], problems: dict[str, str]) -> None:
@@ -150,6 +155,19 @@ def plan_group(hierarchies: Hierarchies, name: str, controllers: Iterable[str]) 
     """Where the group `name` would be, for those of `controllers` that are usable here."""
     wanted = [controller for controller in controllers if hierarchies.usable(controller)]
     return GroupPlan({controller: hierarchies.parents[controller] / name for controller in wanted})
+
+
+def refuse_existing(plan: GroupPlan) -> None:
+    """Look before anything is journalled: an undo must not meet a group that somebody else made.
+
+    Raises
+    ------
+    ForeignState
+        If one of the directories exists already.
+    """
+    for path in plan.paths:
+        if path.exists():
+            raise ForeignState(f"{path} exists already", "insitu recover")
 
 
 def create(plan: GroupPlan) -> None:

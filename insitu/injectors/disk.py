@@ -73,7 +73,7 @@ class _DiskRate:
         wall_s = float(time_s[-1] - time_s[0])
         asked_bytes = float(samples[asked_column][-1] - samples[asked_column][0])
         foreign_bytes = float(done[-1] - done[0]) - asked_bytes
-        crowded = foreign_bytes > _CROWDED_SHARE * asked_bytes + _CROWDED_BYTES
+        crowded = asked_bytes > 0 and foreign_bytes > _CROWDED_SHARE * asked_bytes + _CROWDED_BYTES
         note = f"others moved {foreign_bytes / 1e6:.1f} MB meanwhile" if crowded else ""
         slope = None
         if math.isfinite(level) and asked_bytes:

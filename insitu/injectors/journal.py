@@ -8,6 +8,7 @@ dropped.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -104,14 +105,29 @@ class Journal:
         """
         number = self._next
         self._next += 1
-        entry = {"intent": number, "undo": [asdict(undo) for undo in undos], "settings": list(settings)}
-        os.write(self._file, _line(entry))
+        entry: dict[str, object] = {
+            "intent": number,
+            "undo": [asdict(undo) for undo in undos],
+            "settings": list(settings),
+        }
+        self._append(entry)
         os.fdatasync(self._file)
         return number
 
     def done(self, number: int) -> None:
         """Record that an intent's undos have been carried out and verified."""
-        os.write(self._file, _line({"done": number}))
+        self._append({"done": number})
+
+    def _append(self, document: dict[str, object]) -> None:
+        """Add a line or nothing: on a full disk the kernel may take a part that a later line would join."""
+        size = os.fstat(self._file).st_size
+        line = _line(document)
+        try:
+            if os.write(self._file, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        except OSError:
+            os.ftruncate(self._file, size)
+            raise
 
     def close(self) -> None:
         """Close, and delete the file if nothing is left to undo."""

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from insitu.injectors import cgroups
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo
-from insitu.injectors.errors import InjectorError, NotSettable
+from insitu.injectors.errors import InjectorError, NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
-from insitu.injectors.undo import Undo, UndoKind, carry_out
+from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,9 @@ def hold(
     Raises
     ------
     InjectorError
-        If a level cannot be set, does not read back, or cannot be undone.
+        If a level cannot be set, does not read back, or a group of that name exists already.
+    UndoFailed
+        If something is still there afterwards; the journal keeps it.
     """
     for intervention in interventions:
         check(intervention, node)
@@ -140,6 +142,7 @@ def hold(
         *(Undo(UndoKind.CGROUP, str(path)) for path in plan.paths),
         *(Undo(UndoKind.FOLDER, str(path)) for path in folders),
     ]
+    cgroups.refuse_existing(plan)
     intent = journal.intend(undos, [f"{setting.file} = {setting.text}" for setting in (*limits, *settings)])
     try:
         cgroups.create(plan)
@@ -147,8 +150,9 @@ def hold(
             _apply(setting, plan)
         yield Reserved(plan.directories, plan, settings, cycles[0] if cycles else None)
     finally:
-        for undo in undos:
-            carry_out(undo, journal.header.ownership)
+        failures = carry_out_all(undos, journal.header.ownership)
+        if failures:
+            raise UndoFailed("; ".join(failures), "insitu recover")
         journal.done(intent)
 
 

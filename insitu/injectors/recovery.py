@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.injectors import cgroups
-from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import InjectorError
 from insitu.injectors.journal import Header, Locked, boot_id, read, state_folder
-from insitu.injectors.undo import Undo, UndoKind, carry_out, start_time
+from insitu.injectors.undo import Undo, UndoKind, carry_out_all, start_time
 
 MARK = "insitu-"
 _QUIET_ROUNDS, _ROUND_S = 4, 0.1
@@ -39,17 +38,6 @@ class Outcome:
     pending: tuple[Undo, ...] = ()
     failures: tuple[str, ...] = ()
     rebooted: bool = False
-
-
-def carry_out_all(undos: Sequence[Undo], owner: Ownership) -> tuple[str, ...]:
-    """Carry out undos one after the other, whatever fails; gives the failures."""
-    failures: list[str] = []
-    for undo in undos:
-        try:
-            carry_out(undo, owner)
-        except (InjectorError, OSError) as exc:
-            failures.append(f"{undo}: {exc}")
-    return tuple(failures)
 
 
 def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:

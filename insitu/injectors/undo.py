@@ -10,13 +10,14 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from insitu.injectors import cgroups
 from insitu.injectors.contract import Ownership
-from insitu.injectors.errors import ForeignState, UndoFailed
+from insitu.injectors.errors import ForeignState, InjectorError, UndoFailed
 
 
 class UndoKind(StrEnum):
@@ -71,6 +72,17 @@ def carry_out(undo: Undo, owner: Ownership) -> None:
             _delete(Path(undo.path))
 
 
+def carry_out_all(undos: Sequence[Undo], owner: Ownership) -> tuple[str, ...]:
+    """Carry out undos one after the other, whatever fails; gives the failures."""
+    failures: list[str] = []
+    for undo in undos:
+        try:
+            carry_out(undo, owner)
+        except (InjectorError, OSError) as exc:
+            failures.append(f"{undo}: {exc}")
+    return tuple(failures)
+
+
 def _require_mark(path: str, owner: Ownership) -> None:
     if not owner.owns(path):
         raise ForeignState(f"{path} does not carry the mark {owner.prefix}; left alone")
@@ -122,13 +134,13 @@ def _delete(path: Path) -> None:
 
 
 def _force(name: str) -> None:
-    """A subject may have made folders that even their owner cannot list."""
+    """A subject may have made folders that even their owner cannot list, in each other."""
     parent = os.path.dirname(name)
     try:
         os.chmod(parent, 0o700)
         if os.path.isdir(name) and not os.path.islink(name):
             os.chmod(name, 0o700)
-            shutil.rmtree(name, ignore_errors=True)
+            shutil.rmtree(name, onerror=lambda _function, inner, _: None if inner == name else _force(inner))
         elif os.path.lexists(name):
             os.unlink(name)
     except OSError:

@@ -11,8 +11,8 @@ from pathlib import Path
 from insitu.injectors import guard
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.node import survey
-from insitu.injectors.undo import Undo, UndoKind, carry_out
-from insitu.orchestrator.errors import CannotExecute
+from insitu.injectors.undo import Undo, UndoKind, carry_out_all
+from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import trial
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
@@ -44,7 +44,7 @@ class AgentSetup:
 
 
 class NodeAgent:
-    """Runs trials on the node that it is made on. Call `close`, or use it as a context manager."""
+    """Runs trials on the node that it is made on. Call `close` at the end."""
 
     def __init__(self, setup: AgentSetup) -> None:
         self._setup = setup
@@ -111,10 +111,16 @@ class NodeAgent:
             raise CannotExecute(f"the sandbox launcher ended: {exc}", hint="insitu resume RUN") from exc
 
     def close(self) -> None:
-        """End the launcher, say farewell to the guard, delete the run's folders, close the journal."""
+        """End the launcher, say farewell to the guard, delete the run's folders, close the journal.
+
+        Raises
+        ------
+        NodeDirty
+            If a folder cannot be deleted.
+        """
         self._stack.close()
 
     def _delete_lasting(self, journal: Journal) -> None:
-        for undo in self._lasting:
-            carry_out(undo, journal.header.ownership)
+        if failures := carry_out_all(self._lasting, journal.header.ownership):
+            raise NodeDirty("\n".join(failures), hint="insitu recover")
         journal.done(self._intent)

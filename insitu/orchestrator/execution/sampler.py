@@ -88,6 +88,11 @@ class Sampler:
         self._rows.append(row)
         return row
 
+    def drop_from(self, time_s: float) -> None:
+        """Forget samples from a time on: one may be taken while word of the end is under way."""
+        while len(self._rows) > 1 and self._rows[-1]["time_s"] >= time_s:
+            self._rows.pop()
+
     def correct_last(self, **values: float) -> None:
         """Replace values of the last sample by ones known exactly."""
         self._rows[-1].update(values)

@@ -13,10 +13,10 @@ from pathlib import Path
 from insitu.injectors import lifecycle
 from insitu.injectors.cgroups import PRESSURE
 from insitu.injectors.contract import Node, Setting
-from insitu.injectors.errors import InjectorError
+from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.registry import injectors
-from insitu.orchestrator.errors import CannotExecute
+from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
@@ -51,6 +51,8 @@ def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
     ------
     CannotExecute
         If the node cannot hold a level or build the sandbox: no later trial would do better.
+    NodeDirty
+        If something of the trial could not be undone.
     """
     began, clock = time.time(), time.monotonic()
     with _errors_for_users(bench):
@@ -114,6 +116,7 @@ def _final_sample(sampler: Sampler, watched: Watched) -> None:
     """The last sample stands at the program's end, which only its process 1 knew exactly."""
     if watched.exited is None:
         return
+    sampler.drop_from(watched.exited.wall_s)
     sampler.take(watched.exited.wall_s)
     if not sampler.measures_cpu:  # the process tree is gone by now
         usage = watched.exited.usage
@@ -171,6 +174,8 @@ def _errors_for_users(bench: Bench) -> Iterator[None]:
     folder = bench.workspace.slot.parent
     try:
         yield
+    except UndoFailed as exc:
+        raise NodeDirty(exc.message, hint=exc.remedy or None) from exc
     except InjectorError as exc:
         raise CannotExecute(exc.message, hint=exc.remedy or None) from exc
     except OSError as exc:

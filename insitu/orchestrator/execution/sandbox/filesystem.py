@@ -52,6 +52,7 @@ def survey(unprivileged: bool) -> tuple[Carried, ...]:
         ordered = sorted({"/", *folders, *files})
         return tuple(Carried(path, Carry.FILE if path in files else Carry.OVERLAY) for path in ordered)
     every_mount = folders | files | {"/proc", "/sys", "/dev"}
+    every_mount.add("/var/tmp")  # noqa: S108 - root's: an overlay above it could not copy it up for another user
     carried: list[Carried] = []
 
     def visit(path: str) -> None:

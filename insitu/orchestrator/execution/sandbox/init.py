@@ -38,6 +38,8 @@ def main(
             os._exit(1)
         problem = _get_ready(surroundings, carried)
         packet, files, _, _ = socket.recv_fds(orders, protocol.LARGEST_PACKET, 16)
+        for file in files:
+            os.set_inheritable(file, False)
         if not packet:
             os._exit(0)
         launch = protocol.decode(packet)
@@ -85,8 +87,9 @@ def _execute(agent: socket.socket, launch: protocol.Launch, files: list[int], un
     else:
         stdout = os.open("/dev/null", os.O_WRONLY)
     _limit(launch, unprivileged)
+    allowed = os.sched_getaffinity(0)
     if launch.duty_cycle is not None:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: launch.duty_cycle.cpus])
+        os.sched_setaffinity(0, sorted(allowed)[: launch.duty_cycle.cpus])
     for group in groups:
         os.write(group, b"0")
         os.close(group)
@@ -109,6 +112,7 @@ def _execute(agent: socket.socket, launch: protocol.Launch, files: list[int], un
         what = "is not on this node" if absent else f"cannot be executed: {os.strerror(exc.errno or 0)}"
         _say(agent, protocol.NotStarted(f"{launch.command[0]!r} {what}", missing=absent))
         return
+    os.sched_setaffinity(0, allowed)  # on the subject's processor, process 1 would come late to stop it
     _say(agent, protocol.Started(started))
     if launch.duty_cycle is None:
         status, usage = _wait_for(pid)
@@ -162,11 +166,11 @@ def _cycle(pid: int, cycle: protocol.DutyCycle) -> tuple[int, resource.struct_ru
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     begin = time.monotonic()
+    resumed = begin
     running_s = 0.0
     number = 0
     while True:
         number += 1
-        resumed = time.monotonic()
         ended = _wait_until(pid, resumed + cycle.share * number * cycle.period_s - running_s)
         if ended is None:
             os.kill(-1, signal.SIGSTOP)
@@ -174,6 +178,7 @@ def _cycle(pid: int, cycle: protocol.DutyCycle) -> tuple[int, resource.struct_ru
         if ended is None:
             ended = _wait_until(pid, begin + number * cycle.period_s)
             if ended is None:
+                resumed = time.monotonic()  # before: whoever is woken may run first
                 os.kill(-1, signal.SIGCONT)
         if ended is not None:
             return ended[0], ended[1], running_s

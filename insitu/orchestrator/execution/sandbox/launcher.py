@@ -116,4 +116,5 @@ def _discard(ready: _Ready) -> None:
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as connection:
+        connection.set_inheritable(False)  # it came by inheritance; a subject must not speak for its process 1
         serve(connection, protocol.Surroundings(**json.loads(sys.argv[2])))

@@ -1,0 +1,196 @@
+"""What every injector promises. The author of an injector subclasses this and sets `injector`.
+
+::
+
+    class TestMyInjector(InjectorContract):
+        injector = MyInjector()
+
+Add machines on which it behaves otherwise with `nodes`, and columns that it reads beyond the built-in ones
+with `columns`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from insitu.injectors.cgroups import PRESSURE, GroupPlan, Hierarchies
+from insitu.injectors.contract import Achieved, Device, Injector, Node
+from insitu.injectors.lifecycle import Intervention, Verdict, check, verdict
+from insitu.injectors.node import survey
+from insitu.injectors.registry import injectors
+from insitu.orchestrator.units import dimension_of, parse_quantity
+
+_CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
+_DISK = Device("8:0", "sda")
+
+
+def _node(version: int, usable: tuple[str, ...], device: Device | None) -> Node:
+    return Node(
+        cpus=4,
+        privileged=True,
+        hierarchies=Hierarchies(
+            version=dict.fromkeys(_CONTROLLERS, version),
+            parents={name: Path(f"/groups/{name}") for name in usable},
+            problems={name: f"no permission for {name}" for name in _CONTROLLERS if name not in usable},
+        ),
+        device=device,
+        device_problem="" if device else "no disk of its own",
+    )
+
+
+NODES = {
+    "version 1": _node(1, _CONTROLLERS, _DISK),
+    "version 2": _node(2, _CONTROLLERS, _DISK),
+    "version 1, no disk": _node(1, _CONTROLLERS, None),
+    "version 1, no groups": _node(1, (), _DISK),
+    "nothing": Node(1, False, Hierarchies({}, {}, {}), None, "no disk of its own"),
+}
+
+COLUMNS = (
+    "cpu_s",
+    "periods",
+    "throttled_periods",
+    "throttled_s",
+    "cpu_stall_s",
+    "io_stall_s",
+    "memory_stall_s",
+    "memory_bytes",
+    "read_bytes",
+    "write_bytes",
+    "device_read_bytes",
+    "device_write_bytes",
+)
+"""What a trial's samples hold on a node that can measure everything."""
+
+STEP_S = 0.025
+
+
+class InjectorContract:
+    injector: ClassVar[Injector]
+
+    def nodes(self) -> dict[str, Node]:
+        """Machines by name, this one included."""
+        return {**NODES, "here": survey(Path(__file__).parent)}
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the samples' columns, without ``time_s``."""
+        return COLUMNS
+
+    def settable(self) -> Iterator[tuple[Node, float]]:
+        """Machines that can set the variable, with levels that they can set."""
+        for node in self.nodes().values():
+            capability = self.injector.capability(node)
+            if capability.settable:
+                for level in np.geomspace(capability.low, capability.high, 7):
+                    yield node, float(min(max(level, capability.low), capability.high))
+
+    def test_it_is_registered_under_its_variable(self) -> None:
+        assert type(injectors()[self.injector.variable]) is type(self.injector)
+
+    def test_its_unit_is_one_that_levels_can_be_written_in(self) -> None:
+        assert dimension_of(self.injector.unit)
+        assert parse_quantity(f"2 {self.injector.unit}", self.injector.unit) == pytest.approx(2.0)
+
+    def test_its_tolerance_is_a_share(self) -> None:
+        assert 0 < self.injector.tolerance < 0.5
+
+    def test_every_machine_gets_an_answer_that_says_why_not_and_what_to_do(self) -> None:
+        for node in self.nodes().values():
+            capability = self.injector.capability(node)
+            assert capability == self.injector.capability(node)
+            assert capability.variable == self.injector.variable
+            assert capability.unit == self.injector.unit
+            if not capability.settable or capability.weaker:
+                assert capability.reason
+                assert capability.remedy
+            if capability.settable:
+                assert 0 < capability.low <= capability.high < math.inf
+
+    def test_some_machine_can_set_it(self) -> None:
+        assert any(True for _ in self.settable())
+
+    def test_a_treatment_is_pure_and_says_how(self) -> None:
+        for node, level in self.settable():
+            before = repr(node)
+            treatment = self.injector.treatment(level, node)
+            assert treatment == self.injector.treatment(level, node)
+            assert repr(node) == before
+            assert bool(treatment.settings) != bool(treatment.stop_and_go)
+            if treatment.stop_and_go is not None:
+                assert 0 < treatment.stop_and_go.share <= 1
+                assert treatment.stop_and_go.cpus >= 1
+                assert treatment.stop_and_go.period_s > 0
+
+    def test_settings_are_in_the_trial_s_own_group_and_read_back_as_one_line(self) -> None:
+        for node, level in self.settable():
+            for setting in self.injector.treatment(level, node).settings:
+                assert setting.controller in self.injector.controllers
+                assert node.hierarchies.usable(setting.controller)
+                directory = node.hierarchies.parents[setting.controller] / "group"
+                path = GroupPlan({setting.controller: directory}).directories[setting.controller]
+                assert (path / setting.file).parent == directory
+                assert "\n" not in setting.text
+                assert "\n" not in setting.reads_back
+
+    def test_different_levels_are_brought_about_differently(self) -> None:
+        for node in self.nodes().values():
+            capability = self.injector.capability(node)
+            if capability.settable and capability.high > 2 * capability.low:
+                ends = (capability.low, capability.high)
+                low, high = (self.injector.treatment(level, node) for level in ends)
+                assert low != high
+
+    def test_the_ends_of_its_range_pass_the_check(self) -> None:
+        for node in self.nodes().values():
+            capability = self.injector.capability(node)
+            if capability.settable:
+                for level in (capability.low, capability.high):
+                    assert check(Intervention(self.injector, level), node) == capability
+
+    def samples(self, length: int, value: float = 0.0) -> dict[str, np.ndarray]:
+        """Samples in which nothing happens."""
+        constant = {name: np.full(length, value) for name in self.columns()}
+        return {"time_s": np.arange(length) * STEP_S, **constant}
+
+    def achieved(self, samples: dict[str, np.ndarray]) -> Iterator[tuple[float, Achieved]]:
+        for node, level in self.settable():
+            for asked in (level, math.inf):
+                before = {name: column.copy() for name, column in samples.items()}
+                yield asked, self.injector.achieved(asked, samples, node)
+                assert all((before[name] == column).all() for name, column in samples.items())
+
+    @pytest.mark.parametrize("length", [0, 1, 2, 3, 80])
+    @pytest.mark.parametrize("value", [0.0, 12345.0])
+    def test_a_subject_that_did_nothing_is_slack_and_no_exception(self, length: int, value: float) -> None:
+        with np.errstate(all="raise"):
+            for level, achieved in self.achieved(self.samples(length, value)):
+                assert achieved.level is None or achieved.level == 0
+                assert achieved.bound_share == 0
+                assert not achieved.starved
+                expected = Verdict.UNSET if math.isinf(level) else Verdict.SLACK
+                assert verdict(level, achieved, self.injector.tolerance) is expected
+
+    def test_samples_of_a_node_that_measures_only_processor_time(self) -> None:
+        time_s = np.arange(80) * STEP_S
+        for level, achieved in self.achieved({"time_s": time_s, "cpu_s": 0 * time_s}):
+            assert verdict(level, achieved, self.injector.tolerance) in (Verdict.UNSET, Verdict.SLACK)
+
+    def test_what_is_achieved_is_within_its_bounds_whatever_the_counters_do(self) -> None:
+        generator = np.random.default_rng(5)
+        for _ in range(20):
+            length = int(generator.integers(2, 60))
+            samples = self.samples(length)
+            for name in self.columns():
+                steps = generator.exponential(10.0 ** generator.integers(-4, 7), length)
+                samples[name] = np.cumsum(steps * (generator.random(length) < 0.5))
+            for _, achieved in self.achieved(samples):
+                assert 0 <= achieved.bound_share <= 1 + 1e-9
+                assert achieved.uncertainty >= 0
+                assert math.isfinite(achieved.uncertainty)
+                assert achieved.level is None or (achieved.level >= 0 and math.isfinite(achieved.level))

@@ -1,0 +1,163 @@
+"""From what was seen of a trial to its record, on made-up observations."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from insitu.orchestrator.execution.host import HostTimes, disturbance, load_between
+from insitu.orchestrator.execution.judgement import Observation, judge
+from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder
+from insitu.orchestrator.execution.sandbox import protocol
+from insitu.orchestrator.execution.supervision import Watched
+from insitu.orchestrator.plan.types import Guards
+from insitu.orchestrator.store.records import Assignment, LevelVerdict, PlannedTrial, TrialRecord, TrialState
+from tests.injectors.nodes import node
+from tests.injectors.test_levels import cpu_samples, disk_samples
+
+USAGE = dict.fromkeys(("maxrss", "minflt", "majflt", "nvcsw", "nivcsw", "inblock", "oublock"), 2.0)
+WATCHED = Watched(
+    started=protocol.Started(0.0),
+    exited=protocol.Exited(0, 1.0, {"utime": 0.2, "stime": 0.1, **USAGE}, 1.0),
+)
+QUIET = Observation(
+    watched=WATCHED,
+    failure="",
+    samples=cpu_samples(0.3),
+    peak_memory_bytes=None,
+    host_before=HostTimes(10.0, 100.0, 0.0),
+    host_after=HostTimes(10.3, 101.7, 0.0),
+    stderr_tail="said on the way",
+    resident_share=0.0,
+)
+CORES = SetLevel("cores", "cpu.cores", "core", 0.3)
+RATE = SetLevel("rate", "disk.read_rate", "B/s", 10e6)
+
+
+def judged(seen: Observation, *levels: SetLevel, page_cache: str = "cold") -> TrialRecord:
+    order = TrialOrder(
+        planned=PlannedTrial(4, 1, Assignment(())),
+        command=Program(("true",)),
+        prepare=None,
+        environment=(),
+        page_cache=page_cache,
+        levels=levels,
+        parameters=(("size", 8e6, "B"),),
+        guards=Guards(),
+    )
+    return judge(order, seen, node(), "here", began=5.0, duration_s=1.5)
+
+
+def test_a_held_level_makes_a_valid_trial() -> None:
+    record = judged(QUIET, CORES)
+    assert (record.state, record.reasons) == (TrialState.VALID, ())
+    cores, size = record.levels
+    assert (cores.verdict, cores.mechanism, cores.requested) == (LevelVerdict.HELD, "cgroup1.cpu.cfs", 0.3)
+    assert cores.achieved == pytest.approx(0.3)
+    assert (size.verdict, size.achieved, size.mechanism) == (LevelVerdict.EXACT, 8e6, "argument")
+    assert (record.trial, record.node, record.exit_status) == (4, "here", 0)
+    assert (record.started_at, record.duration_s) == (5.0, 1.5)
+    assert record.stderr_tail == ""
+
+
+def test_the_group_s_counters_go_before_resource_usage() -> None:
+    measured = judged(QUIET).measurements
+    assert measured["cpu_time"] == pytest.approx(0.3)
+    assert measured["user_time"] == 0.2
+    assert measured["wall_time"] == 1.0
+    assert measured["read_bytes"] == 2 * 512
+    assert measured["peak_memory"] == 2 * 1024
+    assert judged(dataclasses.replace(QUIET, peak_memory_bytes=77.0)).measurements["peak_memory"] == 77.0
+    reading = dataclasses.replace(QUIET, samples=disk_samples(5e6, wall_s=1.0) | {"cpu_s": np.zeros(41)})
+    assert judged(reading).measurements["read_bytes"] == pytest.approx(5e6)
+    assert judged(reading).measurements["io_pressure"] == pytest.approx(1.0)
+
+
+def test_a_missed_level_makes_an_invalid_trial_that_says_which() -> None:
+    record = judged(dataclasses.replace(QUIET, samples=cpu_samples(0.5)), CORES)
+    assert record.state is TrialState.INVALID
+    assert record.reasons == ("cores: 0.5 core instead of 0.3 core",)
+    assert record.levels[0].verdict is LevelVerdict.MISSED
+
+
+def test_a_disturbed_level_says_what_others_did() -> None:
+    crowd = disk_samples(4e6, foreign=20e6) | {"cpu_s": np.zeros(161)}
+    record = judged(dataclasses.replace(QUIET, samples=crowd), RATE)
+    assert record.state is TrialState.INVALID
+    assert record.levels[0].verdict is LevelVerdict.DISTURBED
+    assert "others moved 80.0 MB" in record.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("level", "samples", "verdict"),
+    [
+        (CORES, cpu_samples(0.1, throttled=0.0), LevelVerdict.SLACK),
+        (dataclasses.replace(CORES, level=math.inf), cpu_samples(0.9), LevelVerdict.UNSET),
+    ],
+)
+def test_slack_and_unset_levels_are_valid(
+    level: SetLevel, samples: dict[str, np.ndarray], verdict: LevelVerdict
+) -> None:
+    record = judged(dataclasses.replace(QUIET, samples=samples), level)
+    assert record.state is TrialState.VALID
+    assert record.levels[0].verdict is verdict
+    assert (record.levels[0].mechanism == "none") == (verdict is LevelVerdict.UNSET)
+
+
+def test_a_failure_goes_before_everything_and_nothing_is_judged() -> None:
+    seen = dataclasses.replace(QUIET, failure="exit status 2: no", samples=cpu_samples(0.9), resident_share=1.0)
+    record = judged(seen, CORES)
+    assert (record.state, record.reasons) == (TrialState.FAILED, ("exit status 2: no",))
+    assert [level.variable for level in record.levels] == ["size"]
+    assert record.stderr_tail == "said on the way"
+
+
+def test_a_program_that_never_ended_has_no_measurements() -> None:
+    record = judged(dataclasses.replace(QUIET, watched=Watched(), failure="killed"))
+    assert (record.exit_status, record.measurements, record.host) == (None, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("page_cache", "share", "expected"),
+    [
+        ("cold", 0.5, TrialState.INVALID),
+        ("cold", 0.01, TrialState.VALID),
+        ("cold", None, TrialState.VALID),
+        ("warm", 1.0, TrialState.VALID),
+    ],
+)
+def test_an_input_that_is_still_in_memory_is_not_cold(
+    page_cache: str, share: float | None, expected: TrialState
+) -> None:
+    record = judged(dataclasses.replace(QUIET, resident_share=share), CORES, page_cache=page_cache)
+    assert record.state is expected
+    assert record.reasons == (("50% of the input was still in memory",) if share == 0.5 else ())
+
+
+def test_a_crowded_host_makes_an_invalid_trial() -> None:
+    record = judged(dataclasses.replace(QUIET, host_after=HostTimes(12.0, 100.0, 0.0)), CORES)
+    assert record.state is TrialState.INVALID
+    assert record.reasons == ("other processes used 1.70 cores and left none idle",)
+    assert record.host["other_cores"] == pytest.approx(1.7)
+
+
+@pytest.mark.parametrize(
+    ("busy", "idle", "steal", "wall_s", "disturbed"),
+    [
+        (1.0, 1.0, 0.0, 1.0, ""),
+        (1.9, 0.05, 0.0, 1.0, "other processes"),
+        (0.2, 0.05, 0.0, 1.0, ""),
+        (0.0, 2.0, 0.1, 1.0, "hypervisor"),
+        (1.9, 0.0, 0.0, 0.05, ""),
+        (1.9, 0.0, 0.0, 0.0, ""),
+    ],
+)
+def test_others_may_run_as_long_as_a_processor_was_idle_now_and_then(
+    busy: float, idle: float, steal: float, wall_s: float, disturbed: str
+) -> None:
+    load = load_between(HostTimes(0, 0, 0), HostTimes(busy, idle, steal), 0.0, wall_s)
+    assert bool(disturbance(load, wall_s)) == bool(disturbed)
+    assert disturbed in disturbance(load, wall_s)

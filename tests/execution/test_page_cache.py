@@ -1,0 +1,47 @@
+"""A file's pages are in memory, or not, as asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from insitu.orchestrator.execution.page_cache import make_cold, make_warm
+
+SIZE = 4_000_001
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Path:
+    folder = tmp_path
+    if os.major(os.stat(folder).st_dev) == 0:
+        pytest.skip("the temporary folder is not on a disk of its own")
+    return folder
+
+
+def test_a_file_is_made_cold_and_warm(on_disk: Path) -> None:
+    file = on_disk / f".pagecache{os.getpid()}"
+    try:
+        file.write_bytes(b"x" * SIZE)
+        assert make_warm(file) == 1.0
+        assert make_cold(file) < 0.01
+        assert make_cold(file) < 0.01
+        assert make_warm(file) == 1.0
+        assert file.read_bytes() == b"x" * SIZE
+    finally:
+        file.unlink()
+
+
+def test_a_file_that_lives_in_memory_stays_warm() -> None:
+    file = Path(f"/dev/shm/pagecache{os.getpid()}")
+    try:
+        file.write_bytes(b"x" * SIZE)
+        assert make_cold(file) == 1.0
+    finally:
+        file.unlink()
+
+
+def test_an_empty_file_has_no_pages(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert make_cold(tmp_path / "empty") == make_warm(tmp_path / "empty") == 0.0

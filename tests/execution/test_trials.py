@@ -1,0 +1,251 @@
+"""Whole trials on this machine: good subjects, and those that try to harm it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from insitu.injectors.journal import read
+from insitu.injectors.undo import carry_out, start_time
+from insitu.orchestrator.errors import CannotExecute, NodeDirty
+from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
+from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
+from insitu.orchestrator.plan.types import Guards
+from insitu.orchestrator.store.records import Assignment, LevelVerdict, PlannedTrial, TrialState
+
+RUN = f"trialtest{os.getpid()}"
+GUARDS = Guards(trial_timeout_s=20, scratch_bytes=32e6, outside_writes_bytes=32e6, free_disk_bytes=0)
+
+
+def order(*command: str, **changes: object) -> TrialOrder:
+    plain = TrialOrder(
+        planned=PlannedTrial(1, 1, Assignment(())),
+        command=Program(command),
+        prepare=None,
+        environment=(),
+        page_cache="cold",
+        levels=(),
+        parameters=(),
+        guards=GUARDS,
+    )
+    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def shell(script: str, **changes: object) -> TrialOrder:
+    return order("sh", "-c", script, **changes)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[NodeAgent]:
+    setup = AgentSetup(RUN, tmp_path / "work", tmp_path / "run", os.getpid(), start_time(os.getpid()))
+    with closing(NodeAgent(setup)) as agent:
+        yield agent
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+Run = Callable[[TrialOrder], TrialOutcome]
+
+
+@pytest.fixture
+def run(agent: NodeAgent) -> Run:
+    """Run a trial, and see that it has left nothing by the time its outcome is there."""
+
+    def run(order: TrialOrder) -> TrialOutcome:
+        outcome = agent.run(order)
+        bench = agent.bench
+        assert list(bench.workspace.slot.iterdir()) == []
+        assert set(bench.workspace.slot.parent.iterdir()) == set(bench.workspace.lasting)
+        for parent in bench.node.hierarchies.parents.values():
+            assert not list(parent.glob(f"{bench.journal.header.ownership.prefix}-*"))
+        assert [undo.path for undo in read(bench.journal.path).pending] == list(map(str, bench.workspace.lasting))
+        assert all("\n" not in reason and len(reason) < 400 for reason in outcome.record.reasons)
+        assert (outcome.record.state is TrialState.VALID) == (outcome.record.reasons == ())
+        moved = pickle.loads(pickle.dumps(outcome))  # as ray does it
+        assert isinstance(moved, TrialOutcome)
+        return moved
+
+    return run
+
+
+def failure(outcome: TrialOutcome) -> str:
+    assert outcome.record.state is TrialState.FAILED
+    (reason,) = outcome.record.reasons
+    return reason
+
+
+def test_a_good_subject(run: Run) -> None:
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    outcome = run(order("{python}", "-c", burn, parameters=(("size", 3.0, "B"),)))
+    record = outcome.record
+    assert record.exit_status == 0, record
+    assert record.state in (TrialState.VALID, TrialState.INVALID)
+    assert 0.3 <= record.measurements["cpu_time"] <= record.measurements["wall_time"] + 0.1
+    assert record.measurements["wall_time"] < record.duration_s
+    (size,) = record.levels
+    assert (size.variable, size.achieved, size.verdict) == ("size", 3.0, LevelVerdict.EXACT)
+
+
+def test_samples_run_from_the_start_to_the_end(run: Run) -> None:
+    outcome = run(shell("i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; sleep 0.2"))
+    samples, wall_s = outcome.samples, outcome.record.measurements["wall_time"]
+    assert {"time_s", "cpu_s"} <= samples.keys()
+    assert len({len(column) for column in samples.values()}) == 1
+    assert len(samples["time_s"]) >= wall_s / 0.05
+    assert samples["time_s"][0] == 0.0
+    assert samples["time_s"][-1] == wall_s
+    for name in samples.keys() - {"memory_bytes"}:
+        column = samples[name]
+        assert all(later >= earlier for earlier, later in pairwise(column)), name
+    assert all(later > earlier for earlier, later in pairwise(samples["time_s"]))
+
+
+@pytest.mark.root
+def test_a_quota_is_held_from_the_first_moment(run: Run, agent: NodeAgent) -> None:
+    burn = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+    level = SetLevel("cores", "cpu.cores", "core", 0.2)
+    record = run(shell(burn, levels=(level,))).record
+    (cores,) = record.levels
+    assert cores.mechanism.startswith("cgroup")
+    assert cores.requested == 0.2
+    assert cores.achieved is not None
+    assert cores.achieved < 0.2 * 1.05 + cores.uncertainty
+    assert record.measurements["cpu_time"] / record.measurements["wall_time"] < 0.25
+
+
+@pytest.mark.parametrize("status", [1, 7])
+def test_an_exit_status_comes_with_the_last_words(run: Run, status: int) -> None:
+    outcome = run(shell(f"echo first >&2; echo 'out of cheese' >&2; exit {status}"))
+    assert failure(outcome) == f"exit status {status}: out of cheese"
+    assert outcome.record.exit_status == status
+    assert outcome.record.stderr_tail == "first\nout of cheese"
+
+
+def test_a_silent_failure_and_odd_bytes(run: Run) -> None:
+    assert failure(run(shell("exit 2"))) == "exit status 2: it wrote nothing to stderr"
+    assert failure(run(shell(r"printf '\377\033[31m' >&2; exit 2"))).startswith("exit status 2: ")
+
+
+def test_a_missing_program(run: Run) -> None:
+    assert failure(run(order("no-such-program"))) == "'no-such-program' is not on this node"
+
+
+def test_a_subject_that_hangs(run: Run) -> None:
+    guards = dataclasses.replace(GUARDS, trial_timeout_s=0.5)
+    outcome = run(shell("sleep 1000 & sleep 1000", guards=guards))
+    assert failure(outcome) == "timeout: still running after 0.5 s"
+    assert outcome.record.duration_s < 20
+
+
+def test_a_subject_that_ignores_signals_hangs_no_longer(run: Run) -> None:
+    guards = dataclasses.replace(GUARDS, trial_timeout_s=0.3)
+    script = "trap '' TERM INT HUP; while :; do sleep 0.05; done"
+    assert failure(run(shell(script, guards=guards))).startswith("timeout")
+
+
+def test_writing_to_etc_is_without_effect(run: Run) -> None:
+    name = f"/etc/insitutest{os.getpid()}"
+    outcome = run(shell(f"echo x > {name}; echo broken > /etc/passwd; true"))
+    assert outcome.record.exit_status == 0
+    assert not Path(name).exists()
+    assert Path("/etc/passwd").read_text() != "broken\n"
+
+
+FORKS = """
+import os, time
+made = 0
+for _ in range(10_000):
+    try:
+        if os.fork() == 0:
+            time.sleep(1000)
+    except OSError as error:
+        raise SystemExit("after %d forks: %s" % (made, error))
+    made += 1
+"""
+
+
+def test_ten_thousand_forks(run: Run) -> None:
+    guards = dataclasses.replace(GUARDS, processes=200)
+    reason = failure(run(order("{python}", "-c", FORKS, guards=guards)))
+    assert "Resource temporarily unavailable" in reason
+    assert 0 < int(reason.split("after ")[1].split()[0]) <= 200
+
+
+def test_a_fork_bomb(run: Run) -> None:
+    guards = dataclasses.replace(GUARDS, processes=100, trial_timeout_s=1.0)
+    script = "bomb() { bomb | bomb & }; bomb; sleep 1000"
+    assert failure(run(shell(script, guards=guards)))
+
+
+def test_one_big_file_in_scratch(run: Run) -> None:
+    reason = failure(run(shell("head -c 60000000 /dev/zero > big; exit $?")))
+    assert reason.startswith("scratch full")
+
+
+def test_many_files_in_scratch(run: Run) -> None:
+    script = "i=0; while :; do head -c 300000 /dev/zero > f$i; i=$((i+1)); done"
+    reason = failure(run(shell(script)))
+    assert reason.startswith("scratch full")
+    assert "32 MB" in reason
+
+
+def test_a_disk_that_is_nearly_full_stops_the_subject(run: Run) -> None:
+    guards = dataclasses.replace(GUARDS, free_disk_bytes=1e18)
+    assert failure(run(shell("sleep 1000", guards=guards))).startswith("disk nearly full")
+
+
+def test_filling_everything_else(run: Run) -> None:
+    guards = dataclasses.replace(GUARDS, outside_writes_bytes=4e6)
+    assert "No space left" in failure(run(shell("head -c 20000000 /dev/zero > /tmp/big", guards=guards)))
+
+
+def test_the_input_is_made_and_cold_or_warm_outside_the_timing(run: Run) -> None:
+    prepare = Program(("sh", "-c", "sleep 0.5; head -c {size} /dev/zero"), (("size", "1000000"),))
+    for page_cache in ("cold", "warm"):
+        outcome = run(shell("wc -c < in > out; grep -q 1000000 out", prepare=prepare, page_cache=page_cache))
+        assert outcome.record.exit_status == 0
+        assert outcome.record.measurements["wall_time"] < 0.5
+
+
+def test_a_failing_preparation_is_named(run: Run) -> None:
+    outcome = run(order("true", prepare=Program(("sh", "-c", "echo no text >&2; exit 3"))))
+    assert failure(outcome) == "prepare: exit status 3: no text"
+    assert failure(run(order("true", prepare=Program(("no-such-program",))))).startswith("prepare: 'no-such")
+
+
+def test_a_level_out_of_reach_is_not_executed(agent: NodeAgent) -> None:
+    level = SetLevel("cores", "cpu.cores", "core", 1e6)
+    with pytest.raises(CannotExecute) as caught:
+        agent.run(order("true", levels=(level,)))
+    assert "out of reach" in caught.value.message
+    assert caught.value.hint
+    assert caught.value.context["trial"] == 1
+
+
+def test_what_cannot_be_undone_makes_the_node_dirty(agent: NodeAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(NodeDirty) as caught:
+            agent.run(order("true"))
+    assert "is still there" in caught.value.message
+    assert caught.value.hint == "insitu recover"
+    pending = read(agent.bench.journal.path).pending
+    for left in pending:
+        if Path(left.path) not in agent.bench.workspace.lasting:
+            carry_out(left, agent.bench.journal.header.ownership)
+    agent.bench.journal.done(1)
+
+
+def test_data_is_made_once_and_is_there_for_every_trial(agent: NodeAgent, run: Run) -> None:
+    agent.make_data((("text", Program(("echo", "shared"))),), GUARDS)
+    outcome = run(shell("grep -q shared {data}/text && ! echo x > {data}/text"))
+    assert outcome.record.exit_status == 0
+    with pytest.raises(CannotExecute, match=r"makes \{data\}/bad failed: exit status 4"):
+        agent.make_data((("bad", Program(("sh", "-c", "exit 4"))),), GUARDS)

@@ -1,0 +1,311 @@
+"""Capabilities, treatments and achieved levels of the built-in injectors, on made-up machines and samples."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from insitu.injectors.contract import Achieved, Injector, Node, Setting, StopAndGo
+from insitu.injectors.cpu import CpuCores
+from insitu.injectors.disk import DiskReadRate, DiskWriteRate
+from insitu.injectors.lifecycle import Verdict, verdict
+from tests.injectors.nodes import NO_PERMISSION, bare_node, node
+
+if TYPE_CHECKING:
+    from insitu.injectors.contract import Samples
+
+CPU, READ, WRITE = CpuCores(), DiskReadRate(), DiskWriteRate()
+STEP_S = 0.025
+UNLIMITED = math.inf
+
+
+def judged(injector: Injector, level: float, samples: Samples, on: Node | None = None) -> Verdict:
+    return verdict(level, injector.achieved(level, samples, on or node()), injector.tolerance)
+
+
+def cpu_samples(
+    rate: float, *, throttled: float = 1.0, wall_s: float = 1.0, stalled: float = 0.0, period_s: float = 0.01
+) -> dict[str, np.ndarray]:
+    """Counters of a group that used `rate` cores; `throttled` is the share of its periods."""
+    time_s = np.arange(0, wall_s + STEP_S / 2, STEP_S)
+    periods = np.floor(time_s / period_s + 1e-9)
+    return {
+        "time_s": time_s,
+        "cpu_s": rate * time_s,
+        "periods": periods,
+        "throttled_periods": periods * throttled,
+        "cpu_stall_s": stalled * time_s,
+        "io_stall_s": 0 * time_s,
+    }
+
+
+def disk_samples(
+    rate: float,
+    *,
+    wall_s: float = 4.0,
+    until_s: float = math.inf,
+    waiting: float = 1.0,
+    foreign: float = 0.0,
+    direction: str = "read",
+) -> dict[str, np.ndarray]:
+    """Counters of a subject that read at `rate` until a time, waiting for the disk meanwhile."""
+    time_s = np.arange(0, wall_s + STEP_S / 2, STEP_S)
+    busy_s = np.minimum(time_s, until_s)
+    return {
+        "time_s": time_s,
+        f"{direction}_bytes": rate * busy_s,
+        f"device_{direction}_bytes": rate * busy_s + foreign * time_s,
+        "io_stall_s": waiting * busy_s,
+    }
+
+
+# --- cpu.cores: achieved ---------------------------------------------------------------------------------
+
+
+def test_cores_held() -> None:
+    achieved = CPU.achieved(0.3, cpu_samples(0.3), node())
+    assert achieved.level == pytest.approx(0.3)
+    assert achieved.bound_share == pytest.approx(1.0)
+    assert verdict(0.3, achieved, CPU.tolerance) is Verdict.HELD
+
+
+def test_cores_are_judged_over_the_time_in_which_the_cap_bound() -> None:
+    reading = cpu_samples(0.01, throttled=0.0)
+    computing = cpu_samples(0.3)
+    both = {name: np.concatenate((reading[name], reading[name][-1] + computing[name][1:])) for name in reading}
+    achieved = CPU.achieved(0.3, both, node())
+    assert achieved.level == pytest.approx(0.3)
+    assert achieved.bound_share == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.4])
+def test_cores_missed(rate: float) -> None:
+    assert judged(CPU, 0.3, cpu_samples(rate)) is Verdict.MISSED
+
+
+def test_cores_slack_when_the_subject_wanted_less() -> None:
+    samples = cpu_samples(0.1, throttled=0.0)
+    assert judged(CPU, 0.3, samples) is Verdict.SLACK
+    assert CPU.achieved(0.3, samples, node()).level == pytest.approx(0.1)
+
+
+def test_cores_disturbed_when_others_had_the_processor() -> None:
+    assert judged(CPU, 0.8, cpu_samples(0.4, throttled=0.0, stalled=0.5)) is Verdict.DISTURBED
+
+
+def test_cores_unset_even_when_others_had_the_processor() -> None:
+    samples = cpu_samples(0.4, throttled=0.0, stalled=0.5)
+    assert judged(CPU, UNLIMITED, samples) is Verdict.UNSET
+    assert CPU.achieved(UNLIMITED, samples, node()).bound_share == 0
+
+
+def test_pressure_in_throttled_time_is_the_cap_s_own() -> None:
+    assert judged(CPU, 0.3, cpu_samples(0.3, stalled=0.9)) is Verdict.HELD
+
+
+def test_more_threads_than_processors_are_not_starved_by_others() -> None:
+    assert not CPU.achieved(2.0, cpu_samples(1.95, throttled=0.0, stalled=0.9), node()).starved
+
+
+@given(st.floats(0.05, 2.0), st.floats(0.2, 2.0))
+def test_a_quota_is_held_exactly_when_the_rate_is_within_tolerance(level: float, factor: float) -> None:
+    samples = cpu_samples(level * factor, wall_s=5.0)
+    achieved = CPU.achieved(level, samples, node())
+    allowed = CPU.tolerance * level + achieved.uncertainty
+    off = abs(level * factor - level)
+    if not math.isclose(off, allowed, rel_tol=1e-6):
+        expected = Verdict.HELD if off < allowed else Verdict.MISSED
+        assert verdict(level, achieved, CPU.tolerance) is expected
+
+
+def test_what_cannot_be_resolved_is_added_to_the_tolerance() -> None:
+    short = CPU.achieved(0.3, cpu_samples(0.3, wall_s=0.1), node())
+    long = CPU.achieved(0.3, cpu_samples(0.3, wall_s=2.0), node())
+    assert short.uncertainty > 10 * long.uncertainty > 0
+
+
+def duty_samples(share: float, wall_s: float = 2.0) -> dict[str, np.ndarray]:
+    """A duty cycle of 20 ms, seen by a process tree only."""
+    time_s = np.arange(0, wall_s + STEP_S / 2, STEP_S)
+    whole, part = np.divmod(time_s, 0.02)
+    return {"time_s": time_s, "cpu_s": share * 0.02 * whole + np.minimum(part, share * 0.02)}
+
+
+def test_a_duty_cycle_is_held() -> None:
+    achieved = CPU.achieved(0.3, duty_samples(0.3), bare_node())
+    assert achieved.level == pytest.approx(0.3, rel=0.03)
+    assert verdict(0.3, achieved, CPU.tolerance) is Verdict.HELD
+
+
+def test_a_duty_cycle_is_missed_and_slack() -> None:
+    assert judged(CPU, 0.3, duty_samples(0.5), bare_node()) is Verdict.MISSED
+    assert judged(CPU, 0.5, duty_samples(0.1), bare_node()) is Verdict.SLACK
+
+
+# --- disk rates: achieved --------------------------------------------------------------------------------
+
+DIRECTIONS = pytest.mark.parametrize(("injector", "direction"), [(READ, "read"), (WRITE, "write")])
+
+
+@DIRECTIONS
+def test_disk_rate_held(injector: Injector, direction: str) -> None:
+    achieved = injector.achieved(10e6, disk_samples(10e6, direction=direction), node())
+    assert achieved.level == pytest.approx(10e6, rel=0.03)
+    assert achieved.bound_share == pytest.approx(1.0)
+    assert verdict(10e6, achieved, injector.tolerance) is Verdict.HELD
+
+
+@DIRECTIONS
+def test_the_other_direction_s_bytes_do_not_count(injector: Injector, direction: str) -> None:
+    other = "write" if direction == "read" else "read"
+    samples = disk_samples(10e6, direction=other) | {
+        f"{direction}_bytes": np.zeros(161),
+        f"device_{direction}_bytes": np.zeros(161),
+    }
+    achieved = injector.achieved(10e6, samples, node())
+    assert achieved.level is None or achieved.level == 0
+    assert judged(injector, 10e6, samples) is Verdict.SLACK
+
+
+def test_a_read_phase_is_judged_by_itself() -> None:
+    achieved = READ.achieved(10e6, disk_samples(10e6, until_s=1.0), node())
+    assert achieved.level == pytest.approx(10e6, rel=0.1)
+    assert achieved.bound_share == pytest.approx(0.25, abs=0.05)
+    assert verdict(10e6, achieved, READ.tolerance) is Verdict.HELD
+
+
+def test_disk_rate_missed_when_more_came_through() -> None:
+    assert judged(READ, 10e6, disk_samples(13e6)) is Verdict.MISSED
+
+
+def test_disk_rate_slack_when_the_subject_never_waited() -> None:
+    assert judged(READ, 10e6, disk_samples(1e6, waiting=0.01)) is Verdict.SLACK
+
+
+def test_disk_rate_slack_when_the_disk_is_slower_than_the_cap() -> None:
+    achieved = READ.achieved(100e6, disk_samples(20e6), node())
+    assert "slower" in achieved.note
+    assert achieved.level == pytest.approx(20e6, rel=0.05)
+    assert verdict(100e6, achieved, READ.tolerance) is Verdict.SLACK
+
+
+def test_disk_rate_disturbed_when_others_moved_much() -> None:
+    samples = disk_samples(4e6, foreign=20e6)
+    assert judged(READ, 10e6, samples) is Verdict.DISTURBED
+    assert "80.0 MB" in READ.achieved(10e6, samples, node()).note
+
+
+@DIRECTIONS
+def test_a_subject_that_asked_for_nothing_is_slack_whatever_others_move(
+    injector: Injector, direction: str
+) -> None:
+    samples = disk_samples(0.0, waiting=0.0, foreign=50e6, direction=direction)
+    achieved = injector.achieved(10e6, samples, node())
+    assert not achieved.starved
+    assert verdict(10e6, achieved, injector.tolerance) is Verdict.SLACK
+
+
+def test_disk_rate_unset() -> None:
+    samples = disk_samples(50e6, foreign=50e6)
+    assert judged(READ, UNLIMITED, samples) is Verdict.UNSET
+    assert READ.achieved(UNLIMITED, samples, node()).bound_share == 0
+
+
+def test_a_node_that_does_not_count_says_so() -> None:
+    time_s = np.arange(4.0)
+    achieved = READ.achieved(10e6, {"time_s": time_s, "cpu_s": time_s}, node())
+    assert achieved == Achieved(None, 0.0, 0.0, note="not measured on this node")
+
+
+@pytest.mark.parametrize("level", [10e6, 40e6])
+@pytest.mark.parametrize("factor", [0.97, 1.0, 1.03])
+def test_a_disk_rate_within_tolerance_is_held(level: float, factor: float) -> None:
+    assert judged(READ, level, disk_samples(level * factor)) is Verdict.HELD
+
+
+# --- capabilities ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_mechanism_names_the_version(version: int) -> None:
+    on = node(version)
+    assert CPU.capability(on).mechanism == f"cgroup{version}.cpu.cfs"
+    assert READ.capability(on).mechanism == WRITE.capability(on).mechanism == f"cgroup{version}.io.throttle"
+    for injector in (CPU, READ, WRITE):
+        capability = injector.capability(on)
+        assert capability.settable
+        assert not capability.weaker
+        assert not capability.reason
+
+
+def test_without_permission_cores_are_set_by_a_weaker_mechanism_that_is_named() -> None:
+    capability = CPU.capability(bare_node())
+    assert capability.mechanism == "duty-cycle"
+    assert capability.weaker
+    assert capability.reason == NO_PERMISSION
+    assert "root" in capability.remedy
+
+
+@pytest.mark.parametrize("injector", [READ, WRITE])
+def test_without_permission_or_disk_a_rate_cannot_be_set_and_the_reason_is_given(injector: Injector) -> None:
+    refused, diskless = injector.capability(bare_node()), injector.capability(node(device=None))
+    assert not refused.settable
+    assert refused.reason == NO_PERMISSION
+    assert "root" in refused.remedy
+    assert not diskless.settable
+    assert "tmpfs" in diskless.reason
+    assert "--out" in diskless.remedy
+
+
+# --- treatments ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("level", "period_us", "quota_us"),
+    [(0.5, 10_000, 5_000), (2.0, 10_000, 20_000), (0.1, 10_000, 1_000), (0.01, 100_000, 1_000)],
+)
+def test_a_quota_over_the_shortest_period_that_the_kernel_takes(
+    level: float, period_us: int, quota_us: int
+) -> None:
+    assert CPU.treatment(level, node(1)).settings == (
+        Setting("cpu", "cpu.cfs_period_us", str(period_us)),
+        Setting("cpu", "cpu.cfs_quota_us", str(quota_us)),
+    )
+    assert CPU.treatment(level, node(2)).settings == (Setting("cpu", "cpu.max", f"{quota_us} {period_us}"),)
+
+
+@given(st.floats(0.01, 64.0))
+def test_a_quota_is_one_that_the_kernel_takes_and_close_to_the_level(level: float) -> None:
+    (setting,) = CPU.treatment(level, node(2, cpus=64)).settings
+    quota_us, period_us = map(int, setting.text.split())
+    assert quota_us >= 1000
+    assert 1000 <= period_us <= 1_000_000
+    assert quota_us / period_us == pytest.approx(level, rel=CPU.tolerance / 10)
+
+
+@given(st.floats(0.05, 64.0))
+def test_a_duty_cycle_never_lets_more_run_than_the_level(level: float) -> None:
+    treatment = CPU.treatment(level, bare_node())
+    assert not treatment.settings
+    assert isinstance(treatment.stop_and_go, StopAndGo)
+    assert 0 < treatment.stop_and_go.share <= 1
+    assert treatment.stop_and_go.share * treatment.stop_and_go.cpus == pytest.approx(level)
+
+
+def test_a_disk_throttle_names_the_disk_and_whole_bytes() -> None:
+    assert READ.treatment(10e6 + 0.4, node(1)).settings == (
+        Setting("io", "blkio.throttle.read_bps_device", "254:0 10000000"),
+    )
+    assert WRITE.treatment(2e6, node(1)).settings == (
+        Setting("io", "blkio.throttle.write_bps_device", "254:0 2000000"),
+    )
+    assert WRITE.treatment(2e6, node(2)).settings == (
+        Setting("io", "io.max", "254:0 wbps=2000000", "254:0 rbps=max wbps=2000000 riops=max wiops=max"),
+    )
+    with pytest.raises(ValueError, match="tmpfs"):
+        READ.treatment(10e6, node(device=None))

@@ -1,0 +1,108 @@
+"""Whatever becomes of trials, every planned one ends valid or given up, and blocks stay together."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from insitu.orchestrator.design.protocol import replacement
+from insitu.orchestrator.store.ledger import Ledger
+from insitu.orchestrator.store.records import Assignment, PlannedTrial, StoredTrial, TrialRecord, TrialState
+
+ENDED = (TrialState.VALID, TrialState.INVALID, TrialState.FAILED)
+BLOCKS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
+"""Trials per block."""
+
+
+def planned_in(blocks: list[int]) -> list[PlannedTrial]:
+    numbers = [block for block, size in enumerate(blocks, 1) for _ in range(size)]
+    return [PlannedTrial(trial, block, Assignment((("x", 1.0),))) for trial, block in enumerate(numbers, 1)]
+
+
+def record(trial: int, state: TrialState) -> TrialRecord:
+    return TrialRecord(trial, state, "here", 0.0, 0.5, 0, {}, ())
+
+
+class Store:
+    """What a store remembers, to begin again from."""
+
+    def __init__(self, trials: list[PlannedTrial]) -> None:
+        self.trials = {planned.trial: StoredTrial(planned, TrialState.PLANNED) for planned in trials}
+
+    def add(self, planned: PlannedTrial) -> None:
+        assert planned.trial not in self.trials
+        self.trials[planned.trial] = StoredTrial(planned, TrialState.PLANNED)
+
+    def finish(self, result: TrialRecord) -> None:
+        self.trials[result.trial] = StoredTrial(self.trials[result.trial].planned, result.state, result)
+
+
+@given(BLOCKS, st.integers(0, 3), st.lists(st.sampled_from(ENDED), max_size=80), st.data())
+def test_every_planned_trial_ends_valid_or_given_up(
+    blocks: list[int], most: int, outcomes: list[TrialState], data: st.DataObject
+) -> None:
+    plan = planned_in(blocks)
+    store = Store(plan)
+    ledger = Ledger(store.trials.values())
+    executed: list[PlannedTrial] = []
+    while True:
+        if data.draw(st.booleans()):  # killed here, and resumed from the store
+            ledger = Ledger(store.trials.values())
+        for bad in ledger.to_replace(most):
+            again = replacement(bad, ledger.executions + 1)
+            store.add(again)
+            ledger.add(again)
+        planned = ledger.next
+        if planned is None:
+            break
+        state = outcomes[len(executed)] if len(executed) < len(outcomes) else TrialState.VALID
+        executed.append(planned)
+        store.finish(record(planned.trial, state))
+        ledger.finish(record(planned.trial, state))
+    numbers = [planned.trial for planned in executed]
+    assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    assert ledger.executions == len(executed)
+    assert ledger.executed_s == 0.5 * len(executed)
+    assert ledger.total == len(plan)
+    assert ledger.valid + len(ledger.given_up()) == ledger.total
+    assert ledger.to_replace(most) == []
+    order = [planned.block for planned in executed]
+    assert order == sorted(order)
+    origin = {planned.trial: planned.trial for planned in plan}
+    for planned in sorted(executed, key=lambda one: one.trial):
+        if planned.replaces is not None:
+            origin[planned.trial] = origin[planned.replaces]
+            replaced = store.trials[planned.replaces]
+            assert replaced.state in (TrialState.INVALID, TrialState.FAILED)
+            assert (replaced.planned.block, replaced.planned.assignment) == (
+                planned.block,
+                planned.assignment,
+            )
+    for first in plan:
+        chain = [store.trials[trial].state for trial in numbers if origin[trial] == first.trial]
+        assert 1 <= len(chain) <= most + 1
+        assert TrialState.VALID not in chain[:-1]
+        assert (chain[-1] is TrialState.VALID) == (first not in ledger.given_up())
+        assert chain[-1] is TrialState.VALID or len(chain) == most + 1
+
+
+def test_a_replacement_joins_the_end_of_its_block() -> None:
+    first, second, third = planned_in([2, 1])
+    ledger = Ledger([StoredTrial(one, TrialState.PLANNED) for one in (first, second, third)])
+    ledger.finish(record(1, TrialState.FAILED))
+    (bad,) = ledger.to_replace(1)
+    again = replacement(bad, 4)
+    ledger.add(again)
+    assert ledger.to_replace(1) == []
+    order = []
+    while (planned := ledger.next) is not None:
+        order.append(planned)
+        ledger.finish(record(planned.trial, TrialState.VALID))
+    assert order == [second, again, third]
+    assert (ledger.valid, ledger.total, ledger.executions) == (3, 3, 4)
+
+
+def test_an_empty_run() -> None:
+    ledger = Ledger([])
+    assert ledger.next is None
+    assert (ledger.valid, ledger.total, ledger.executions, ledger.given_up()) == (0, 0, 0, [])
