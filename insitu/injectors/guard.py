@@ -26,6 +26,8 @@ from insitu.injectors.undo import start_time
 LEASE_S = 1.0
 """How long the end of a lease may go unnoticed; everything is undone one second later at the latest."""
 _FAREWELL = b"q"
+_AGENT_S = 30.0
+"""How long an agent may outlive its owner; ray ends it within a second or two."""
 
 
 def watch(pipe: int, journal: Path, owner_pid: int, owner_start: str) -> None:
@@ -38,6 +40,7 @@ def watch(pipe: int, journal: Path, owner_pid: int, owner_start: str) -> None:
     while owner is not None:
         ready = {descriptor for descriptor, _ in poller.poll(int(LEASE_S * 1000))}
         if owner in ready:
+            _outlive_agent(pipe, journal)
             break
         if pipe in ready:
             words = os.read(pipe, 4096)
@@ -48,6 +51,20 @@ def watch(pipe: int, journal: Path, owner_pid: int, owner_start: str) -> None:
         if start_time(owner_pid) != owner_start:
             break
     _undo(journal)
+
+
+def _outlive_agent(pipe: int, journal: Path) -> None:
+    """The owner is gone, but its agent may not have noticed: undo now, and wait for the agent's end.
+
+    Until then it may write another intent, which the journal must still be there for.
+    """
+    poller = select.poll()
+    poller.register(pipe, select.POLLIN | select.POLLHUP)
+    deadline = time.monotonic() + _AGENT_S
+    while time.monotonic() < deadline:
+        recovery.recover_journal(journal, even_if_alive=True, keep=True)
+        if poller.poll(100) and not os.read(pipe, 4096):
+            return
 
 
 def _open_owner(pid: int, started: str) -> int | None:

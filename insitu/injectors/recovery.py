@@ -40,13 +40,15 @@ class Outcome:
     rebooted: bool = False
 
 
-def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
+def recover_journal(path: Path, *, even_if_alive: bool = False, keep: bool = False) -> Outcome:
     """Carry out what one journal still holds, and delete it when nothing is left.
 
     Parameters
     ----------
     even_if_alive
         For the guard, which knows that the lease has ended although the owner may still be dying.
+    keep
+        Leave the journal: somebody may still write to it.
     """
     with Locked(path) as lock:
         if not lock.held:
@@ -66,7 +68,7 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
         dying = bool(header.session_folder) and header.owner_is_alive()
         if header.session_folder and not dying:
             failures += _end_session(header)
-        if not failures and not dying:
+        if not failures and not dying and not keep:
             path.unlink(missing_ok=True)
         return Outcome(path, header, dying, entries.pending, failures, header.boot != boot_id())
 

@@ -202,8 +202,8 @@ def test_a_disk_that_is_nearly_full_stops_the_subject(run: Run) -> None:
 
 
 def test_filling_everything_else(run: Run) -> None:
-    guards = dataclasses.replace(GUARDS, outside_writes_bytes=4e6)
-    assert "No space left" in failure(run(shell("head -c 20000000 /dev/zero > /tmp/big", guards=guards)))
+    parts = "; ".join(f"head -c 30000000 /dev/zero > /tmp/{part} || exit 1" for part in range(10))
+    assert "No space left" in failure(run(shell(parts)))
 
 
 def test_the_input_is_made_and_cold_or_warm_outside_the_timing(run: Run) -> None:
@@ -233,7 +233,7 @@ def test_what_cannot_be_undone_makes_the_node_dirty(agent: NodeAgent, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(NodeDirty) as caught:
-            agent.run(order("true"))
+            agent.run(order("touch", "{scratch}/left"))
     assert "is still there" in caught.value.message
     assert caught.value.hint == "insitu recover"
     pending = read(agent.bench.journal.path).pending

@@ -267,9 +267,15 @@ def test_without_permission_or_disk_a_rate_cannot_be_set_and_the_reason_is_given
 
 @pytest.mark.parametrize(
     ("level", "period_us", "quota_us"),
-    [(0.5, 10_000, 5_000), (2.0, 10_000, 20_000), (0.1, 10_000, 1_000), (0.01, 100_000, 1_000)],
+    [
+        (0.1, 20_000, 2_000),
+        (0.5, 20_000, 10_000),
+        (0.8, 50_000, 40_000),  # short of a whole core, a period needs room for what holds the subject up
+        (2.0, 100_000, 200_000),
+        (0.01, 100_000, 1_000),  # the least quota that the kernel takes
+    ],
 )
-def test_a_quota_over_the_shortest_period_that_the_kernel_takes(
+def test_the_period_leaves_idle_time_and_a_quota_that_the_kernel_takes(
     level: float, period_us: int, quota_us: int
 ) -> None:
     assert CPU.treatment(level, node(1)).settings == (

@@ -106,15 +106,15 @@ def test_levels_are_journalled_then_applied_then_gone(here: Node, journal: Journ
         pending = read(journal.path).pending
         assert {undo.path for undo in pending} == {str(folder), *map(str, reserved.group.values())}
         assert {undo.kind for undo in pending} == {UndoKind.FOLDER, UndoKind.CGROUP}
-        assert "quota_us = 2500" in journal.path.read_text() or "cpu.max = 2500" in journal.path.read_text()
+        assert "quota_us = 5000" in journal.path.read_text() or "cpu.max = 5000" in journal.path.read_text()
         (folder / "deep").mkdir(parents=True)
         assert (reserved.group["pids"] / "pids.max").read_text() == "33\n"
         assert reserved.apply() is None
         if here.hierarchies.version["cpu"] == 1:
-            assert (reserved.group["cpu"] / "cpu.cfs_quota_us").read_text() == "2500\n"
-            assert (reserved.group["cpu"] / "cpu.cfs_period_us").read_text() == "10000\n"
+            assert (reserved.group["cpu"] / "cpu.cfs_quota_us").read_text() == "5000\n"
+            assert (reserved.group["cpu"] / "cpu.cfs_period_us").read_text() == "20000\n"
         else:
-            assert (reserved.group["cpu"] / "cpu.max").read_text() == "2500 10000\n"
+            assert (reserved.group["cpu"] / "cpu.max").read_text() == "5000 20000\n"
         for file in reserved.join_files:
             assert Path(file).read_text() == ""
     assert not any(path.exists() for path in (folder, *reserved.group.values()))

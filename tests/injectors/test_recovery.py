@@ -145,14 +145,20 @@ def test_a_session_folder_without_the_mark_is_not_touched(state: Path, tmp_path:
     folder = tmp_path / "insitu-another-ray"
     folder.mkdir()
     path = left_behind(state, dataclasses.replace(DEAD, session_folder=str(folder)), GONE)
-    assert recover_journal(path).failures == ()
+    (failure,) = recover_journal(path).failures
+    assert "left alone" in failure
     assert folder.is_dir()
+    assert path.exists(), "what could not be understood must stay on record"
+    path.unlink()
 
 
 def test_a_living_owner_s_session_is_not_ended_by_the_guard(state: Path, session: Path) -> None:
     path = left_behind(state, dataclasses.replace(LIVING, session_folder=str(session)), GONE)
-    assert recover_journal(path, even_if_alive=True).failures == ()
+    outcome = recover_journal(path, even_if_alive=True)
+    assert outcome.failures == ()
+    assert outcome.in_use, "the owner may be dying: the guard has to look again"
     assert session.is_dir()
+    path.unlink()
 
 
 @pytest.mark.root

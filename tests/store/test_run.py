@@ -247,7 +247,7 @@ def test_a_newer_run_is_refused_with_both_versions(store: RunStore) -> None:
     store.set_meta("insitu_version", "9.8.7")
     store.close()
     for read_only in (True, False):
-        with pytest.raises(InputError, match=r"made by a newer insitu: 9\.8\.7") as caught:
+        with pytest.raises(InputError, match=r"made by a newer insitu \(9\.8\.7\)") as caught:
             RunStore.open(store.directory, read_only=read_only)
         assert "install insitu 9.8.7" in str(caught.value)
         assert "0.1.0" in str(caught.value)

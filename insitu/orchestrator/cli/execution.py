@@ -65,9 +65,21 @@ def go_on(directory: Path, *, quiet: bool) -> None:
             prepared = experiment.prepare(plan, blueprint, folder)
         _clean_node()
         store.reset_running()
+        if _complete(store):
+            typer.echo(f"nothing left to execute in {directory}")
+            typer.echo(f"see it with: insitu show {directory}")
+            return
         if not store.trials():  # killed between making the directory and planning
             store.plan_trials(experiment.design_trials(prepared.plan))
         _execute(prepared, store, quiet=quiet)
+
+
+def _complete(store: RunStore) -> bool:
+    from insitu.orchestrator.loop import MOST_REPLACEMENTS
+    from insitu.orchestrator.store.ledger import Ledger
+
+    ledger = Ledger(store.trials())
+    return bool(ledger.total) and ledger.next is None and not ledger.to_replace(MOST_REPLACEMENTS)
 
 
 def _clean_node(within_s: float = 10.0) -> None:
@@ -139,7 +151,7 @@ def _conclude(prepared: Experiment, outcome: Outcome, analysis: object) -> None:
     assert isinstance(analysis, Analysis)
     hints = {
         Ending.BUDGET: "raise `budget` in the plan and run it again",
-        Ending.SUBJECT_FAILED: "run the command by hand, and correct the plan",
+        Ending.SUBJECT_FAILED: _remedy(outcome.text),
         Ending.INVALID: "see the reasons above; a quieter machine, or other levels, may help",
     }
     if outcome.ending is not Ending.COMPLETE:
@@ -156,6 +168,19 @@ def _conclude(prepared: Experiment, outcome: Outcome, analysis: object) -> None:
             hint="raise `design.replicates`",
             reason="budget",
         )
+
+
+def _remedy(failure: str) -> str:
+    """What to change in the plan when the subject failed in a way that a guard names."""
+    for sign, key in (
+        ("timeout:", "guards.trial_timeout"),
+        ("scratch full", "guards.scratch_limit"),
+        ("limit of", "guards.processes"),
+        ("disk nearly full", "guards.free_disk, or the disk"),
+    ):
+        if sign in failure:
+            return f"if the subject is right to do so, raise {key} in the plan"
+    return "run the command by hand, and correct the plan"
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _CROWDED_CORES = 0.25
 _SHORT_OF_IDLE = 0.1
-_STEAL_SHARE = 0.02
+_STEAL_CORES = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def disturbance(load: dict[str, float], wall_s: float) -> str:
     """
     if wall_s < 10 / _TICKS_PER_S or not load:
         return ""
-    if load["steal_cores"] > _STEAL_SHARE:
+    if load["steal_cores"] > _STEAL_CORES:
         return f"the hypervisor took {load['steal_cores']:.2f} cores"
     if load["other_cores"] > _CROWDED_CORES and load["idle_cores"] < _SHORT_OF_IDLE:
         return f"other processes used {load['other_cores']:.2f} cores and left none idle"

@@ -122,7 +122,7 @@ def _missed(level: LevelRecord) -> str:
     got = "nothing" if level.achieved is None else format_quantity(level.achieved, level.unit)
     wanted = format_quantity(level.requested, level.unit)
     if level.verdict is LevelVerdict.DISTURBED:
-        why = level.note or "others took the resource"
+        why = level.note or "while others took the resource for a part of the trial"
         return f"{level.variable}: {got} of {wanted}, {why}"
     return f"{level.variable}: {got} instead of {wanted}"
 

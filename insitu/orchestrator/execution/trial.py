@@ -55,7 +55,7 @@ def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
         If something of the trial could not be undone.
     """
     began, clock = time.time(), time.monotonic()
-    with _errors_for_users(bench):
+    with _errors_for_users(bench, trial=order.planned.trial):
         observation = _observe(bench, order)
     record = judge(order, observation, bench.node, bench.name, began, time.monotonic() - clock)
     return TrialOutcome(record, {name: column.tolist() for name, column in observation.samples.items()})
@@ -169,15 +169,15 @@ def _crowd(group: Mapping[str, Path], guards: Guards) -> str:
 
 
 @contextmanager
-def _errors_for_users(bench: Bench) -> Iterator[None]:
+def _errors_for_users(bench: Bench, **context: int | str) -> Iterator[None]:
     """What an error of the injectors or of the operating system means for the user."""
     folder = bench.workspace.slot.parent
     try:
         yield
     except UndoFailed as exc:
-        raise NodeDirty(exc.message, hint=exc.remedy or None) from exc
+        raise NodeDirty(exc.message, hint=exc.remedy or None, **context) from exc
     except InjectorError as exc:
-        raise CannotExecute(exc.message, hint=exc.remedy or None) from exc
+        raise CannotExecute(exc.message, hint=exc.remedy or None, **context) from exc
     except OSError as exc:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             hint = "free some space, then: insitu resume RUN"
@@ -193,7 +193,7 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
     CannotExecute
         If it fails.
     """
-    with _errors_for_users(bench), _reserve(bench, f"d{number}", (), guards) as reserved:
+    with _errors_for_users(bench, data=name), _reserve(bench, f"d{number}", (), guards) as reserved:
         bench.workspace.begin_trial()
         target = bench.workspace.scratch / "out"
         launch = _launch(bench, program, guards, (), reserved.join_files, stdout=str(target))

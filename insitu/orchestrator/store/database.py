@@ -211,9 +211,9 @@ def check_schema(connection: sqlite3.Connection, directory: Path) -> None:
         raise corrupted(directory, "it does not say which version made it") from error
     if version > SCHEMA_VERSION:
         raise InputError(
-            f"{directory} was made by a newer insitu: {made_by} (run format {version}), "
-            f"and this is {__version__} (run format {SCHEMA_VERSION})",
-            hint=f"install insitu {made_by} or newer to open it",
+            f"{directory} has run format {version}, made by a newer insitu ({made_by}); "
+            f"this one ({__version__}) knows format {SCHEMA_VERSION}",
+            hint="open it with the version that made it, or a newer one",
         )
     expected = {"meta", "trials", "levels", "events"}
     if any(kind != "table" for kind in kinds.values()) or not expected <= kinds.keys():
