@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -47,6 +47,9 @@ class StandInLaw:
 
     def offset(self, levels: Levels) -> float:
         return self.offset_of(levels)
+
+    def without(self, parameters: Collection[str]) -> StandInLaw:
+        return replace(self, terms={name: term for name, term in self.terms.items() if name not in parameters})
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _LEAST_QUOTA_S = 0.001  # the kernel refuses less
 _IDLE_PER_PERIOD_S = 0.01
 """Time per period in which the quota stops a busy processor: a subject that is held up for less, by an
 interrupt or the hypervisor, still uses its quota."""
-_STOP_PERIOD_S = 0.02
+_STOP_PERIOD_S = 0.05
 """Longer than the quota's period: each cycle costs two signals per process and a wake-up."""
 
 

@@ -119,8 +119,14 @@ def test_a_killed_owner_leaves_nothing_even_while_the_agent_lives(
             one = agent(owner=owner.pid)
         finally:
             owner.kill()
-    wait_until_clean(one, state)
+    deadline = time.monotonic() + PROMISED_S
+    while one.left() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert one.left() == []
     assert one.process.poll() is None
+    assert journals(state) != (), "the agent may still write an intent"
+    one.process.kill()
+    wait_until_clean(one, state)
 
 
 def test_a_stopped_agent_that_is_killed_leaves_nothing(agent: Callable[..., Agent], state: Path) -> None:

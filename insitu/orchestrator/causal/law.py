@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -121,6 +121,14 @@ class Law:
                 hint="give every parent of the law a level",
             )
         return max((len(levels[name]) for name in levels), default=1)
+
+    def without(self, parameters: Collection[str]) -> Law:
+        """The law less the terms of some parameters: as it stands where those terms are zero."""
+        return replace(
+            self,
+            parameters=tuple(name for name in self.parameters if name not in parameters),
+            terms=tuple(term for term in self.terms if term.parameter not in parameters),
+        )
 
     @property
     def term_texts(self) -> dict[str, str]:

@@ -181,6 +181,8 @@ class Fit:
         Of the fitted trials and of the levels that they asked for: the edge of the support's hull.
     baseline
         Levels of a trial without any intervention: the defaults of a question.
+    not_estimated
+        Parameters whose term was zero in every trial, as where a throttle was never applied.
     """
 
     outcome: str
@@ -203,6 +205,7 @@ class Fit:
     points: tuple[FitPoint, ...]
     skipped: tuple[Skipped, ...]
     diagnostics: Diagnostics
+    not_estimated: tuple[str, ...] = ()
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 

@@ -109,8 +109,9 @@ def whatif(fit: Fit, law: Law, do: Mapping[str, float], extrapolate: bool = Fals
     InputError
         If a name is not in the law, a level has no default, or the law is not defined there.
     """
-    _check_same(fit, law)
+    whole, law = law, _estimated_part(fit, law)
     question = _ask(fit, law, do)
+    _refuse_unestimated(fit, whole, question.levels)
     here = _evaluated(fit, law, question.levels)
     leverage = float(here.row @ np.array(fit.inverse_gram) @ here.row)
     outside = question.outside
@@ -160,11 +161,13 @@ def effect(
     InputError
         As for `whatif`.
     """
-    _check_same(fit, law)
+    whole, law = law, _estimated_part(fit, law)
     others = dict(at or {})
     if cause in others:
         raise InputError(f"{cause} is the cause and cannot also stand at a level")
     ends = [_ask(fit, law, {**others, cause: level}) for level in (low, high)]
+    for end in ends:
+        _refuse_unestimated(fit, whole, end.levels)
     _refuse((*ends[0].outside, *ends[1].outside), extrapolate)
     first, second = (_evaluated(fit, law, end.levels) for end in ends)
     contrast = second.row - first.row
@@ -188,13 +191,27 @@ def effect(
     )
 
 
-def _check_same(fit: Fit, law: Law) -> None:
+def _refuse_unestimated(fit: Fit, law: Law, levels: Mapping[str, float]) -> None:
+    """No extrapolation helps where a term of the law was never seen at work."""
+    row = _evaluated(fit, law, levels).row
+    for name, value in zip(law.parameters, row, strict=True):
+        if name in fit.not_estimated and value:
+            raise OutsideSupport(
+                f"{name} was not estimated: {law.term_texts[name]} was zero in every trial, and is not here",
+                hint="run the plan where its variables can be set",
+            )
+
+
+def _estimated_part(fit: Fit, law: Law) -> Law:
+    """The law less what could not be estimated; refuses another law than the fitted one."""
     names = tuple(estimate.name for estimate in fit.estimates)
-    if fit.law != law.text or names != tuple(law.parameters):
+    law_text, law = law.text, law.without(fit.not_estimated)
+    if fit.law != law_text or names != tuple(law.parameters):
         raise InputError(
             f"the fitted law of {fit.outcome} is not the one in the model: {fit.law!r} against {law.text!r}",
             hint="refit with `insitu report`",
         )
+    return law
 
 
 def _ask(fit: Fit, law: Law, do: Mapping[str, float]) -> _Question:

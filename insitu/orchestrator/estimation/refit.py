@@ -53,6 +53,10 @@ def fit_law(
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
     data = gather(law, trials, variables)
+    silent = tuple(name for name, column in zip(law.parameters, data.rows.T, strict=True) if not column.any())
+    if silent and len(data.rows):
+        law = law.without(silent)
+        data = gather(law, trials, variables)
     scales = _check_identified(law, data)
     solved = _solve(law, data, scales, confidence)
     answer = check_lack_of_fit(data)
@@ -81,6 +85,7 @@ def fit_law(
         points=solved.points,
         skipped=data.skipped,
         diagnostics=solved.diagnostics,
+        not_estimated=silent,
     )
 
 

@@ -213,6 +213,10 @@ def _reasons(
     explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
     text = f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
     reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
+    if fit.not_estimated:
+        names = join(list(fit.not_estimated))
+        why = f"The term of {names} was zero in every trial: its variables were never set away from that."
+        reasons.append(Reason(Standing.OPEN, "Not estimated", why))
     if fit.lack_of_fit is None:
         reasons.append(Reason(Standing.OPEN, "Lack of fit not tested", f"{fit.lack_of_fit_reason}."))
     else:

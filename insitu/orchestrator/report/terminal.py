@@ -68,6 +68,8 @@ def _estimates(fit: Fit) -> Table:
             Text(f"[{low}, {high}]"),
             Text(estimate.unit or "1"),
         )
+    for name in fit.not_estimated:
+        table.add_row(Text(name), "not estimated", "", "")
     return table
 
 
