@@ -255,6 +255,8 @@ def _resolve(support: SupportRange, level: float, outside: list[str]) -> float:
 
 
 def _span(support: SupportRange) -> str:
+    if math.isnan(support.low):
+        return "it unlimited, always"
     return f"{format_quantity(support.low, support.unit)} to {format_quantity(support.high, support.unit)}"
 
 

@@ -229,11 +229,10 @@ def _support(name: str, data: FitData, variable: Variable) -> SupportRange:
         }
     )
     seen = [levels[name] for levels in data.levels if math.isfinite(levels[name])]
+    unset = [level for level in records if level.verdict is LevelVerdict.UNSET]
     natural = [
-        level.achieved
-        for level in records
-        if level.verdict is LevelVerdict.UNSET and level.achieved is not None and math.isfinite(level.achieved)
-    ]
+        level.achieved for level in unset if level.achieved is not None and math.isfinite(level.achieved)
+    ] or [math.inf for _ in unset]  # never in use, or not measured here: it never held the subject up
     span = [*seen, *held] or [math.nan]
     return SupportRange(
         variable=name,
