@@ -112,6 +112,11 @@ def main(rounds: int = 150, pause_s: float = 0.0) -> None:
         )
 
 
-if __name__ == "__main__":
+def both() -> None:
+    """Back to back, and with pauses: joining a control group is slow after a pause on version 1."""
     main()
     main(rounds=30, pause_s=0.1)
+
+
+if __name__ == "__main__":
+    both()

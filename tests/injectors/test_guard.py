@@ -39,6 +39,7 @@ cgroups.create(plan)
 folder.mkdir()
 subject = os.fork()
 if subject == 0:
+    os.close(lease.pipe)
     for path in plan.paths:
         (path / "cgroup.procs").write_text("0")
     while True:

@@ -1,0 +1,19 @@
+"""All benchmarks, one after the other: ``python -m experiments.benchmarks [NAME ...]``."""
+
+from __future__ import annotations
+
+import sys
+
+from experiments.benchmarks import orchestration, prediction, sampling, startup
+
+BENCHMARKS = {
+    "startup": startup.main,
+    "sampling": sampling.main,
+    "orchestration": orchestration.both,
+    "prediction": prediction.main,
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or BENCHMARKS:
+        print(f"\n== {name}")
+        BENCHMARKS[name]()
