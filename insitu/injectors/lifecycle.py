@@ -46,7 +46,7 @@ class Reserved:
     @property
     def join_files(self) -> tuple[str, ...]:
         """Files to write a 0 to, to join every group."""
-        return tuple(f"{path}/cgroup.procs" for path in dict.fromkeys(self.group.values()))
+        return _join_files(self._plan)
 
     def apply(self) -> StopAndGo | None:
         """Bring the levels about, and read them back.
@@ -94,6 +94,60 @@ def check(intervention: Intervention, node: Node) -> Capability:
     return capability
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyGroup:
+    """A group that was made ahead of its trial; `intent` is what the journal knows it by."""
+
+    plan: cgroups.GroupPlan
+    limits: tuple[Setting, ...]
+    intent: int
+
+    @property
+    def undos(self) -> tuple[Undo, ...]:
+        return tuple(Undo(UndoKind.CGROUP, str(path)) for path in self.plan.paths)
+
+    @property
+    def join_files(self) -> tuple[str, ...]:
+        """Files to write a 0 to, to join every group."""
+        return _join_files(self.plan)
+
+    def remove(self, journal: Journal) -> None:
+        """Undo a group that no trial has used; raises `UndoFailed`."""
+        if failures := carry_out_all(self.undos, journal.header.ownership):
+            raise UndoFailed("; ".join(failures), "insitu recover")
+        journal.done(self.intent)
+
+
+def make_group(
+    node: Node, name: str, controllers: Sequence[str], limits: Sequence[Setting], journal: Journal
+) -> ReadyGroup:
+    """Journal and make a fresh group, with the limits that guard the node in force.
+
+    Raises
+    ------
+    InjectorError
+        If a group of that name exists already, or the kernel refuses.
+    """
+    plan = cgroups.plan_group(node.hierarchies, name, controllers)
+    usable = tuple(setting for setting in limits if setting.controller in plan.directories)
+    undos = [Undo(UndoKind.CGROUP, str(path)) for path in plan.paths]
+    cgroups.refuse_existing(plan)
+    intent = journal.intend(undos, [f"{setting.file} = {setting.text}" for setting in usable])
+    group = ReadyGroup(plan, tuple(limits), intent)
+    try:
+        cgroups.create(plan)
+        for setting in usable:
+            _apply(setting, plan)
+    except BaseException:
+        group.remove(journal)
+        raise
+    return group
+
+
+def _join_files(plan: cgroups.GroupPlan) -> tuple[str, ...]:
+    return tuple(f"{path}/cgroup.procs" for path in plan.paths)
+
+
 @contextmanager
 def hold(
     interventions: Sequence[Intervention],
@@ -104,6 +158,7 @@ def hold(
     limits: Sequence[Setting],
     folders: Sequence[Path],
     journal: Journal,
+    ready: ReadyGroup | None = None,
 ) -> Iterator[Reserved]:
     """Reserve a fresh group called `name` for interventions; leaving the context undoes everything.
 
@@ -117,6 +172,8 @@ def hold(
         Folders that the caller makes after entering; deleted at the end with all that is in them.
     journal
         Takes the undos before anything is made.
+    ready
+        A group made ahead, to use instead of a new one; undone with the rest.
 
     Raises
     ------
@@ -125,6 +182,31 @@ def hold(
     UndoFailed
         If something is still there afterwards; the journal keeps it.
     """
+    try:
+        settings, stop_and_go = _bring_about(interventions, node)
+    except BaseException:
+        if ready is not None:
+            ready.remove(journal)
+        raise
+    group = ready or make_group(node, name, controllers, limits, journal)
+    undos = [*group.undos, *(Undo(UndoKind.FOLDER, str(path)) for path in folders)]
+    intent: int | None = None
+    try:
+        intent = journal.intend(undos, [f"{setting.file} = {setting.text}" for setting in settings])
+        yield Reserved(group.plan.directories, group.plan, settings, stop_and_go)
+    finally:
+        failures = carry_out_all(undos, journal.header.ownership)
+        if failures:
+            raise UndoFailed("; ".join(failures), "insitu recover")
+        journal.done(group.intent)
+        if intent is not None:
+            journal.done(intent)
+
+
+def _bring_about(
+    interventions: Sequence[Intervention], node: Node
+) -> tuple[tuple[Setting, ...], StopAndGo | None]:
+    """Check interventions, and say which settings and which duty cycle they take together."""
     for intervention in interventions:
         check(intervention, node)
     treatments = [
@@ -132,28 +214,11 @@ def hold(
         for intervention in interventions
         if math.isfinite(intervention.level)
     ]
-    settings = tuple(setting for treatment in treatments for setting in treatment.settings)
     cycles = [treatment.stop_and_go for treatment in treatments if treatment.stop_and_go is not None]
     if len(cycles) > 1:
         raise NotSettable("two variables ask for a duty cycle of the same subject")
-    plan = cgroups.plan_group(node.hierarchies, name, controllers)
-    limits = [setting for setting in limits if setting.controller in plan.directories]
-    undos = [
-        *(Undo(UndoKind.CGROUP, str(path)) for path in plan.paths),
-        *(Undo(UndoKind.FOLDER, str(path)) for path in folders),
-    ]
-    cgroups.refuse_existing(plan)
-    intent = journal.intend(undos, [f"{setting.file} = {setting.text}" for setting in (*limits, *settings)])
-    try:
-        cgroups.create(plan)
-        for setting in limits:
-            _apply(setting, plan)
-        yield Reserved(plan.directories, plan, settings, cycles[0] if cycles else None)
-    finally:
-        failures = carry_out_all(undos, journal.header.ownership)
-        if failures:
-            raise UndoFailed("; ".join(failures), "insitu recover")
-        journal.done(intent)
+    settings = tuple(setting for treatment in treatments for setting in treatment.settings)
+    return settings, cycles[0] if cycles else None
 
 
 def _apply(setting: Setting, plan: cgroups.GroupPlan) -> None:

@@ -56,7 +56,6 @@ def prepare(folder: Path, command: tuple[str, ...], changes: dict[str, Any]) -> 
         folder=f"{folder}/scratch",
         stdout=f"{folder}/scratch/stdout",
         stderr=f"{folder}/stderr",
-        cgroup_files=(),
         file_bytes=1 << 26,
         processes=4096,
         duty_cycle=protocol.DutyCycle(**cycle) if cycle else None,

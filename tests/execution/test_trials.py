@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors.journal import read
-from insitu.injectors.undo import carry_out, start_time
+from insitu.injectors.undo import UndoKind, carry_out, start_time
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
@@ -64,8 +64,10 @@ def run(agent: NodeAgent) -> Run:
         assert list(bench.workspace.slot.iterdir()) == []
         assert set(bench.workspace.slot.parent.iterdir()) == set(bench.workspace.lasting)
         for parent in bench.node.hierarchies.parents.values():
-            assert not list(parent.glob(f"{bench.journal.header.ownership.prefix}-*"))
-        assert [undo.path for undo in read(bench.journal.path).pending] == list(map(str, bench.workspace.lasting))
+            mark = bench.journal.header.ownership.prefix
+            assert [path for path in parent.glob(f"{mark}-*") if not path.name.startswith(f"{mark}-g")] == []
+        pending = [undo.path for undo in read(bench.journal.path).pending if undo.kind is UndoKind.FOLDER]
+        assert pending == list(map(str, bench.workspace.lasting))
         assert all("\n" not in reason and len(reason) < 400 for reason in outcome.record.reasons)
         assert (outcome.record.state is TrialState.VALID) == (outcome.record.reasons == ())
         moved = pickle.loads(pickle.dumps(outcome))  # as ray does it
@@ -240,7 +242,8 @@ def test_what_cannot_be_undone_makes_the_node_dirty(agent: NodeAgent, monkeypatc
     for left in pending:
         if Path(left.path) not in agent.bench.workspace.lasting:
             carry_out(left, agent.bench.journal.header.ownership)
-    agent.bench.journal.done(1)
+    for number in (1, 2):  # the group, and the trial on it
+        agent.bench.journal.done(number)
 
 
 def test_data_is_made_once_and_is_there_for_every_trial(agent: NodeAgent, run: Run) -> None:

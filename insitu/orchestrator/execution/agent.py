@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
 from contextlib import ExitStack
@@ -9,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.injectors import guard
+from insitu.injectors.errors import InjectorError
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.node import survey
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import trial
+from insitu.orchestrator.execution.ahead import Ahead
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
 from insitu.orchestrator.execution.sandbox.protocol import Surroundings
@@ -71,8 +74,11 @@ class NodeAgent:
                 private_bytes=int(setup.outside_writes_bytes),
                 unprivileged=not node.privileged,
             )
-            launcher = stack.enter_context(Launcher(surroundings))
-            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node())
+            launcher = Launcher(surroundings)
+            ahead = Ahead(node, journal, launcher)
+            stack.callback(ahead.drop)
+            stack.enter_context(launcher)
+            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead)
             self._stack = stack.pop_all()
 
     def _start_guard(self, journal: Journal) -> guard.Lease:
@@ -106,7 +112,10 @@ class NodeAgent:
         if not self._guard.alive():  # somebody ended it: no trial without one
             self._guard = self._stack.enter_context(self._start_guard(self.bench.journal))
         try:
-            return trial.execute(self.bench, order)
+            outcome = trial.execute(self.bench, order)
+            with contextlib.suppress(InjectorError):  # the next trial will find out, and say so
+                self.bench.ahead.make(order.guards)
+            return outcome
         except LauncherGone as exc:
             raise CannotExecute(f"the sandbox launcher ended: {exc}", hint="insitu resume RUN") from exc
 

@@ -44,6 +44,7 @@ def run_to_end(
     guards: Guards,
     workspace: Workspace,
     sampler: Sampler | None = None,
+    join_files: tuple[str, ...] = (),
 ) -> Watched:
     """Launch a program and stay with it until its sandbox is gone, sampling and guarding meanwhile.
 
@@ -53,7 +54,7 @@ def run_to_end(
         If the sandbox itself could not be built.
     """
     watched = Watched()
-    launcher.launch(launch)
+    launcher.launch(launch, join_files)
     next_sample = next_check = math.inf
     deadline = time.monotonic() + guards.trial_timeout_s + _SANDBOX_START_S
     while True:

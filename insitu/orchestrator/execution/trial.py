@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from insitu.injectors import lifecycle
-from insitu.injectors.cgroups import PRESSURE
-from insitu.injectors.contract import Node, Setting
+from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.registry import injectors
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
+from insitu.orchestrator.execution.ahead import CONTROLLERS, Ahead, node_limits
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sampler import Sampler
@@ -29,8 +29,6 @@ from insitu.orchestrator.plan.types import Guards
 
 _DATA_TIMEOUT_S = 600.0
 """Of a command that makes the run's data: it works once for all trials."""
-_ALWAYS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
-"""Controllers that measure or guard every trial, where the node has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,7 @@ class Bench:
     launcher: Launcher
     workspace: Workspace
     name: str
+    ahead: Ahead
 
 
 def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
@@ -74,11 +73,13 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         sampler.take(0.0)
         watched = Watched(stopped_because=failure)
         if not failure:
-            launch = _launch(bench, order.command, order.guards, order.environment, reserved.join_files)
+            launch = _launch(bench, order.command, order.guards, order.environment)
             if duty_cycle is not None:
                 cycle = protocol.DutyCycle(duty_cycle.period_s, duty_cycle.share, duty_cycle.cpus)
                 launch = replace(launch, duty_cycle=cycle)
-            watched = run_to_end(bench.launcher, launch, order.guards, bench.workspace, sampler)
+            watched = run_to_end(
+                bench.launcher, launch, order.guards, bench.workspace, sampler, reserved.join_files
+            )
         after = host.read_times()
         _final_sample(sampler, watched)
         stderr_tail = bench.workspace.stderr_tail()
@@ -100,14 +101,16 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
 def _reserve(
     bench: Bench, name: str, interventions: Sequence[lifecycle.Intervention], guards: Guards
 ) -> Iterator[lifecycle.Reserved]:
+    limits = node_limits(guards)
     with lifecycle.hold(
         interventions,
         bench.node,
         name=f"{bench.journal.header.ownership.prefix}-{name}",
-        controllers=_ALWAYS,
-        limits=(Setting("pids", "pids.max", str(guards.processes)),),
+        controllers=CONTROLLERS,
+        limits=limits,
         folders=(bench.workspace.scratch,),
         journal=bench.journal,
+        ready=bench.ahead.take(limits),
     ) as reserved:
         yield reserved
 
@@ -127,8 +130,9 @@ def _prepare(bench: Bench, order: TrialOrder, join_files: tuple[str, ...]) -> tu
     """Make the input, and its page cache cold or warm; gives why that failed, and the share in memory."""
     target = bench.workspace.scratch / "in"
     if order.prepare is not None:
-        launch = _launch(bench, order.prepare, order.guards, order.environment, join_files, str(target))
-        watched = run_to_end(bench.launcher, launch, order.guards, bench.workspace)
+        launch = _launch(bench, order.prepare, order.guards, order.environment, str(target))
+        watched = run_to_end(bench.launcher, launch, order.guards, bench.workspace, join_files=join_files)
+        bench.launcher.make_ready(join_files)
         if not watched.succeeded:
             return f"prepare: {why_failed(watched, bench.workspace.stderr_tail())}", None
     if not target.exists():
@@ -142,7 +146,6 @@ def _launch(
     program: Program,
     guards: Guards,
     environment: tuple[tuple[str, str], ...],
-    join_files: tuple[str, ...],
     stdout: str = "",
 ) -> protocol.Launch:
     scratch = str(bench.workspace.scratch)
@@ -153,7 +156,6 @@ def _launch(
         folder=scratch,
         stdout=stdout,
         stderr=str(bench.workspace.stderr),
-        cgroup_files=join_files,
         file_bytes=int(guards.scratch_bytes),
         processes=guards.processes,
     )
@@ -196,9 +198,9 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
     with _errors_for_users(bench, data=name), _reserve(bench, f"d{number}", (), guards) as reserved:
         bench.workspace.begin_trial()
         target = bench.workspace.scratch / "out"
-        launch = _launch(bench, program, guards, (), reserved.join_files, stdout=str(target))
+        launch = _launch(bench, program, guards, (), stdout=str(target))
         patient = replace(guards, trial_timeout_s=max(guards.trial_timeout_s, _DATA_TIMEOUT_S))
-        watched = run_to_end(bench.launcher, launch, patient, bench.workspace)
+        watched = run_to_end(bench.launcher, launch, patient, bench.workspace, join_files=reserved.join_files)
         if not watched.succeeded:
             reason = why_failed(watched, bench.workspace.stderr_tail())
             raise CannotExecute(f"the command that makes {{data}}/{name} failed: {reason}")

@@ -47,12 +47,24 @@ class Launcher:
                 start_new_session=True,
             )
         self._connection = ours
+        self._ready_for: tuple[str, ...] | None = None
         self.pid = self._process.pid
 
-    def launch(self, launch: protocol.Launch) -> None:
-        """Ask for a sandbox; what becomes of it arrives through `next_message`."""
+    def make_ready(self, join_files: tuple[str, ...]) -> None:
+        """Have the next sandbox built, a member of these control groups; does not wait for it."""
+        self._send(protocol.MakeReady(join_files))
+        self._ready_for = join_files
+
+    def launch(self, launch: protocol.Launch, join_files: tuple[str, ...] = ()) -> None:
+        """Execute a program as a member of control groups; what becomes of it comes by `next_message`."""
+        if self._ready_for != join_files:
+            self.make_ready(join_files)
+        self._ready_for = None
+        self._send(launch)
+
+    def _send(self, message: protocol.Message) -> None:
         try:
-            protocol.send(self._connection, launch)
+            protocol.send(self._connection, message)
         except OSError as exc:
             raise LauncherGone(str(exc)) from exc
 

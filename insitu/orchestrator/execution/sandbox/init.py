@@ -1,4 +1,4 @@
-"""Process 1 of a sandbox: builds the view and waits; then joins the cgroups, executes one program, reports.
+"""Process 1 of a sandbox: builds the view, joins the cgroups, and waits; then executes one program, and reports.
 
 When it ends, the kernel ends everything else in the sandbox.
 """
@@ -20,6 +20,7 @@ def main(
     agent: socket.socket,
     orders: socket.socket,
     surroundings: protocol.Surroundings,
+    cgroup_files: tuple[str, ...],
     carried: tuple[filesystem.Carried, ...],
     parent: int,
 ) -> NoReturn:
@@ -30,13 +31,13 @@ def main(
     agent
         Takes a message for everything that happens.
     orders
-        Brings the launch, with the open files that it needs: the host's paths are out of sight by then.
+        Brings the launch, with the open file for stderr: the host's paths are out of sight by then.
     """
     try:
         kernel.die_with_parent()
         if os.getppid() not in (0, parent):  # it ended before the line above; 0: outside the namespace
             os._exit(1)
-        problem = _get_ready(surroundings, carried)
+        problem = _get_ready(surroundings, cgroup_files, carried)
         packet, files, _, _ = socket.recv_fds(orders, protocol.LARGEST_PACKET, 16)
         for file in files:
             os.set_inheritable(file, False)
@@ -46,7 +47,7 @@ def main(
         if problem or not isinstance(launch, protocol.Launch):
             _say(agent, protocol.NotStarted(problem or "no launch"))
         else:
-            _execute(agent, launch, files, surroundings.unprivileged)
+            _execute(agent, launch, files[0], surroundings.unprivileged)
         os._exit(0)
     except OSError as exc:
         _say(agent, protocol.NotStarted(str(exc)))
@@ -63,9 +64,14 @@ def _say(agent: socket.socket, message: protocol.Message) -> None:
         os._exit(1)  # the agent is gone
 
 
-def _get_ready(surroundings: protocol.Surroundings, carried: tuple[filesystem.Carried, ...]) -> str:
+def _get_ready(
+    surroundings: protocol.Surroundings,
+    cgroup_files: tuple[str, ...],
+    carried: tuple[filesystem.Carried, ...],
+) -> str:
     """Everything that does not depend on the program; gives what went wrong, or nothing."""
     try:
+        groups = [os.open(path, os.O_WRONLY) for path in cgroup_files]
         if surroundings.unprivileged:
             _map_own_identity()
         filesystem.enter(surroundings, carried)
@@ -73,13 +79,15 @@ def _get_ready(surroundings: protocol.Surroundings, carried: tuple[filesystem.Ca
         kernel.raise_loopback()
         if not surroundings.unprivileged:
             kernel.drop_capabilities()
+        for group in groups:
+            os.write(group, b"0")
+            os.close(group)
     except OSError as exc:
         return str(exc)
     return ""
 
 
-def _execute(agent: socket.socket, launch: protocol.Launch, files: list[int], unprivileged: bool) -> None:
-    stderr, groups = files[0], files[1:]
+def _execute(agent: socket.socket, launch: protocol.Launch, stderr: int, unprivileged: bool) -> None:
     os.chdir(launch.folder)
     stdin = os.open("/dev/null", os.O_RDONLY)
     if launch.stdout:
@@ -90,9 +98,6 @@ def _execute(agent: socket.socket, launch: protocol.Launch, files: list[int], un
     allowed = os.sched_getaffinity(0)
     if launch.duty_cycle is not None:
         os.sched_setaffinity(0, sorted(allowed)[: launch.duty_cycle.cpus])
-    for group in groups:
-        os.write(group, b"0")
-        os.close(group)
     started = time.monotonic()
     try:
         pid = os.posix_spawnp(

@@ -1,9 +1,9 @@
 """Starts sandboxes, one at a time, for the agent at the other end of a local socket.
 
 A process of its own because a fork copies the page tables of its parent: from here it takes a fraction of
-what it takes from an agent that has ray and its threads loaded. The next sandbox is made ready as soon as one
-has ended, so that a trial waits for little more than the exec. The launcher ends when the socket is closed,
-and every sandbox ends with it.
+what it takes from an agent that has ray and its threads loaded. The next sandbox can be made ready between
+trials, so that a trial waits for little more than the exec. The launcher ends when the socket is closed, and
+every sandbox ends with it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class _Ready:
     pid: int
     orders: socket.socket
     mount_table: bytes
+    cgroup_files: tuple[str, ...]
 
 
 class _Maker:
@@ -41,7 +42,7 @@ class _Maker:
         self._mount_table = b""
         self._carried: tuple[filesystem.Carried, ...] = ()
 
-    def make(self) -> _Ready:
+    def make(self, cgroup_files: tuple[str, ...]) -> _Ready:
         """Clone process 1 of a new sandbox; raises `OSError` if the kernel refuses."""
         if (current := mount_table()) != self._mount_table:
             self._carried = filesystem.survey(self._surroundings.unprivileged)
@@ -56,9 +57,9 @@ class _Maker:
             raise
         if pid == 0:
             ours.close()
-            init.main(self._agent, theirs, self._surroundings, self._carried, parent)
+            init.main(self._agent, theirs, self._surroundings, cgroup_files, self._carried, parent)
         theirs.close()
-        return _Ready(pid, ours, self._mount_table)
+        return _Ready(pid, ours, self._mount_table, cgroup_files)
 
 
 def mount_table() -> bytes:
@@ -70,40 +71,45 @@ def mount_table() -> bytes:
 def serve(agent: socket.socket, surroundings: protocol.Surroundings) -> None:
     """Start what the agent asks for until it closes the socket."""
     maker = _Maker(agent, surroundings)
-    while True:
-        ready, problem = None, ""
-        try:
-            ready = maker.make()
-        except OSError as exc:
-            problem = f"no sandbox: {exc}"
-        launch = protocol.receive(agent)
-        if not isinstance(launch, protocol.Launch):
-            return
-        if ready is not None and ready.mount_table != mount_table():
-            _discard(ready)
-            ready = maker.make()
-        if ready is None:
-            protocol.send(agent, protocol.NotStarted(problem))
-        else:
-            _see_through(agent, ready, launch)
-        protocol.send(agent, protocol.Reaped())
+    ready: _Ready | None = None
+    problem = "nothing was made ready"
+    while (message := protocol.receive(agent)) is not None:
+        if isinstance(message, protocol.MakeReady):
+            if ready is not None:
+                _discard(ready)
+            ready, problem = _try(maker, message.cgroup_files)
+        elif isinstance(message, protocol.Launch):
+            if ready is not None and ready.mount_table != mount_table():
+                _discard(ready)
+                ready, problem = _try(maker, ready.cgroup_files)
+            if ready is None:
+                protocol.send(agent, protocol.NotStarted(problem))
+            else:
+                _see_through(agent, ready, message)
+            ready, problem = None, "nothing was made ready"
+            protocol.send(agent, protocol.Reaped())
+
+
+def _try(maker: _Maker, cgroup_files: tuple[str, ...]) -> tuple[_Ready | None, str]:
+    try:
+        return maker.make(cgroup_files), ""
+    except OSError as exc:
+        return None, f"no sandbox: {exc}"
 
 
 def _see_through(agent: socket.socket, ready: _Ready, launch: protocol.Launch) -> None:
-    """Hand the launch over with the files that are out of the sandbox's sight, and wait for its end."""
-    files: list[int] = []
+    """Hand the launch over with the file that is out of the sandbox's sight, and wait for its end."""
     try:
-        files.append(os.open(launch.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        files.extend(os.open(path, os.O_WRONLY) for path in launch.cgroup_files)
-        protocol.send(agent, protocol.Launched(ready.pid))
-        with ready.orders:
-            socket.send_fds(ready.orders, [protocol.encode(launch)], files)
+        stderr = os.open(launch.stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            protocol.send(agent, protocol.Launched(ready.pid))
+            with ready.orders:
+                socket.send_fds(ready.orders, [protocol.encode(launch)], [stderr])
+        finally:
+            os.close(stderr)
     except OSError as exc:
         os.kill(ready.pid, signal.SIGKILL)
         protocol.send(agent, protocol.NotStarted(str(exc)))
-    finally:
-        for file in files:
-            os.close(file)
     os.waitpid(ready.pid, 0)
 
 

@@ -54,8 +54,21 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeReady:
+    """Build the next sandbox now, and join its control groups: on version 1 that can take a grace period.
+
+    Attributes
+    ----------
+    cgroup_files
+        ``cgroup.procs`` files to write a 0 to.
+    """
+
+    cgroup_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
-    """One program to run in a sandbox.
+    """One program to run in the sandbox that is ready.
 
     Attributes
     ----------
@@ -65,8 +78,6 @@ class Launch:
         File that takes standard output, inside the writable folder; empty for none.
     stderr
         File outside the sandbox that takes standard error.
-    cgroup_files
-        ``cgroup.procs`` files to join before exec.
     file_bytes
         Largest file that the program may write (RLIMIT_FSIZE).
     processes
@@ -78,7 +89,6 @@ class Launch:
     folder: str
     stdout: str
     stderr: str
-    cgroup_files: tuple[str, ...]
     file_bytes: int
     processes: int
     duty_cycle: DutyCycle | None = None
@@ -133,8 +143,8 @@ class Reaped:
     """The sandbox is gone: its process 1 has been waited for."""
 
 
-_KINDS = {kind.__name__: kind for kind in (Launch, Launched, Started, Exited, NotStarted, Reaped)}
-Message = Launch | Launched | Started | Exited | NotStarted | Reaped
+_KINDS = {kind.__name__: kind for kind in (MakeReady, Launch, Launched, Started, Exited, NotStarted, Reaped)}
+Message = MakeReady | Launch | Launched | Started | Exited | NotStarted | Reaped
 
 
 def encode(message: Message) -> bytes:
@@ -148,8 +158,9 @@ def decode(packet: bytes) -> Message:
     if name == "Launch":
         cycle = fields["duty_cycle"]
         fields["command"] = tuple(fields["command"])
-        fields["cgroup_files"] = tuple(fields["cgroup_files"])
         fields["duty_cycle"] = DutyCycle(**cycle) if cycle else None
+    if name == "MakeReady":
+        fields["cgroup_files"] = tuple(fields["cgroup_files"])
     message: Message = _KINDS[name](**fields)
     return message
 

@@ -21,7 +21,6 @@ def try_once(folder: Path) -> str:
         folder=str(slot),
         stdout="",
         stderr=str(stderr),
-        cgroup_files=(),
         file_bytes=1 << 20,
         processes=64,
     )
