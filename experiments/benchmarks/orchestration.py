@@ -22,21 +22,22 @@ from insitu.orchestrator.store.records import Assignment, PlannedTrial
 from insitu.orchestrator.store.run import RunStore
 
 COMMAND = ("true",)
+_WARM_UP = 10
 
 
 class Trials:
     """Trials of `COMMAND` through the whole path that ``insitu run`` takes."""
 
-    def __init__(self, store: RunStore, cluster: LocalCluster) -> None:
+    def __init__(self, store: RunStore, cluster: LocalCluster, count: int) -> None:
         self._store = store
         self._cluster = cluster
-        self._number = 0
+        assignment = Assignment((("cpu_cores", 0.5),))
+        self._planned = [PlannedTrial(number, 1, assignment) for number in range(count, 0, -1)]
+        store.plan_trials(self._planned)
 
     def __call__(self) -> None:
-        self._number += 1
-        planned = PlannedTrial(self._number, 1, Assignment((("cpu_cores", 0.5),)))
-        self._store.add(planned)
-        self._store.start(self._number)
+        planned = self._planned.pop()
+        self._store.start(planned.trial)
         order = TrialOrder(
             planned=planned,
             command=Program(COMMAND),
@@ -84,13 +85,13 @@ def main(rounds: int = 150, pause_s: float = 0.0) -> None:
         ):
             ways: dict[str, Callable[[], None]] = {
                 "subprocess.run": plain,
-                "insitu": Trials(store, cluster),
+                "insitu": Trials(store, cluster, rounds + _WARM_UP),
             }
             if (peer := benchexec()) is not None:
                 ways["benchexec"] = peer
             took: dict[str, list[float]] = {name: [] for name in ways}
             for way in ways.values():
-                for _ in range(10):
+                for _ in range(_WARM_UP):
                     way()
             for _ in range(rounds):
                 for name, way in ways.items():
