@@ -20,11 +20,16 @@ _START_S = 6.0
 @contextmanager
 def probe_folder(out: Path) -> Iterator[Path]:
     """A folder on the disk that `out` would be on, made for the check and gone after it."""
-    from insitu.orchestrator.errors import CannotExecute
+    from insitu.orchestrator.errors import CannotExecute, InputError
 
     parent = out.absolute()
     while not parent.is_dir():
         parent = parent.parent
+    if any(parent.resolve().is_relative_to(hidden) for hidden in ("/dev", "/proc", "/sys")):
+        raise InputError(
+            f"a run directory cannot be under {parent}: the sandbox has its own /dev, /proc and /sys",
+            hint="choose another place with --out",
+        )
     folder = parent / f"insitu-probe-{secrets.token_hex(4)}"
     try:
         folder.mkdir()

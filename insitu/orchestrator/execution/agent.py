@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.injectors import guard
-from insitu.injectors.errors import InjectorError
+from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.node import survey
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
@@ -125,9 +125,14 @@ class NodeAgent:
         Raises
         ------
         NodeDirty
-            If a folder cannot be deleted.
+            If something cannot be undone; the journal keeps it.
         """
-        self._stack.close()
+        try:
+            self._stack.close()
+        except UndoFailed as exc:
+            raise NodeDirty(exc.message, hint=exc.remedy or None) from exc
+        if self.bench.journal.path.exists():  # it is deleted only when nothing is pending
+            raise NodeDirty("something of this run could not be undone", hint="insitu recover")
 
     def _delete_lasting(self, journal: Journal) -> None:
         if failures := carry_out_all(self._lasting, journal.header.ownership):

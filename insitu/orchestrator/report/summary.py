@@ -181,7 +181,7 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
     for variable, levels in by_variable.items():
         if all(level.verdict is LevelVerdict.EXACT for level in levels):
             continue
-        judged = [level for level in levels if level.verdict not in (LevelVerdict.SLACK, LevelVerdict.UNSET)]
+        judged = [level for level in levels if level.verdict in (LevelVerdict.HELD, LevelVerdict.MISSED)]
         deviations = [d for d in map(deviation, judged) if d is not None]
         held = [d for d in (deviation(level) for level in judged if level.verdict is LevelVerdict.HELD) if d]
         mechanisms = dict.fromkeys(level.mechanism for level in levels if level.mechanism != "none")
