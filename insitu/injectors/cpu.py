@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -96,11 +95,6 @@ def quota_period_s(level: float) -> float:
     share = level / math.ceil(level)
     roomy = _IDLE_PER_PERIOD_S / (1 - share) if share < 1 else _LONGEST_PERIOD_S
     return max(min(max(roomy, _SHORTEST_PERIOD_S), _LONGEST_PERIOD_S), _LEAST_QUOTA_S / level)
-
-
-def affinity(cpus: int) -> tuple[int, ...]:
-    """The first `cpus` of the processors that this process may use."""
-    return tuple(sorted(os.sched_getaffinity(0))[:cpus])
 
 
 def _binding(level: float, samples: Samples) -> tuple[Mask, float]:

@@ -27,6 +27,7 @@ from typing import Self
 
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.store import database
+from insitu.orchestrator.store.durable import sync_directory, write_durably
 from insitu.orchestrator.store.encoding import (
     LEVEL_COLUMNS,
     TRIAL_COLUMNS,
@@ -115,13 +116,13 @@ class RunStore:
             (directory / "samples").mkdir(parents=True, exist_ok=True)
             lock = _lock(directory)
             try:
-                _write_durably(directory / "plan.yaml", plan_source)
-                _write_durably(directory / "model.yaml", model_source)
+                write_durably(directory / "plan.yaml", plan_source)
+                write_durably(directory / "model.yaml", model_source)
                 connection = database.connect_writing(directory / database.FILE_NAME)
                 facts = {**(meta or {}), _WRITER: os.getpid()}
                 database.create_schema(connection, {key: dump(fact) for key, fact in facts.items()})
-                _sync_directory(directory)
-                _sync_directory(directory.resolve().parent)
+                sync_directory(directory)
+                sync_directory(directory.resolve().parent)
             except BaseException:
                 os.close(lock)
                 raise
@@ -391,18 +392,3 @@ def _holder(directory: Path) -> int | None:
     except Exception:  # the answer only completes another error's message
         return None
     return holder if isinstance(holder, int) else None
-
-
-def _write_durably(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
