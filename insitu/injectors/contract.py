@@ -6,10 +6,14 @@ rest, the same way for all: check, snapshot, journal, apply, read back, undo, ve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from insitu.injectors.errors import NotSettable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,11 +127,73 @@ class StopAndGo:
 
 
 @dataclass(frozen=True, slots=True)
+class HostValue:
+    """One value of the whole host, in a file that outlives the trial: its prior text is journalled.
+
+    Attributes
+    ----------
+    path
+        Absolute.
+    reads_back
+        What the file must then contain; empty if the text itself.
+    """
+
+    path: str
+    text: str
+    reads_back: str = ""
+
+
+class Part:
+    """Base of what an actuator brings about: more than a value in a file. Subclasses are frozen dataclasses.
+
+    Parts of one type meet in one: the interventions of a trial ask for one link, with a rate and a delay.
+    """
+
+    def joined(self, other: Part) -> Part:
+        """Both at once; raises `NotSettable` if they contradict each other."""
+        raise NotSettable(f"two variables ask for a {type(self).__name__} each")
+
+
+@dataclass(frozen=True, slots=True)
 class Treatment:
-    """How one level is brought about: control-file settings, or a duty cycle."""
+    """How one level is brought about; empty if nothing needs to be done.
+
+    Attributes
+    ----------
+    settings
+        In control files of the trial's own group.
+    input_in_memory
+        Share of the subject's input whose pages are in memory when it starts; ``None`` leaves it to the plan.
+    synchronous_scratch
+        Whether writes below the scratch folder go to the disk before they return.
+    """
 
     settings: tuple[Setting, ...] = ()
     stop_and_go: StopAndGo | None = None
+    host_values: tuple[HostValue, ...] = ()
+    parts: tuple[Part, ...] = ()
+    input_in_memory: float | None = None
+    synchronous_scratch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A file that holds one number, sampled while the subject runs.
+
+    Attributes
+    ----------
+    column
+        Name of the samples' column.
+    path
+        Absolute, or relative to the directory of `controller` in the trial's own group.
+    scale
+        Factor from the number in the file to base units.
+    """
+
+    column: str
+    path: str
+    controller: str = ""
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +205,7 @@ class Achieved:
     level
         Base units; ``None`` where the resource was not in use.
     bound_share
-        Part of the trial in which the cap bound.
+        Part of the trial in which the cap bound; 1 for what is not a cap.
     uncertainty
         Half width of what the samples can resolve.
     starved
@@ -154,34 +220,46 @@ class Achieved:
 
 
 class Injector(Protocol):
-    """Sets one variable.
+    """Sets one variable. Subclass it to inherit the defaults.
 
     Attributes
     ----------
     variable, unit
         Name (``cpu.cores``) and base unit of the level.
-    tolerance
-        Largest relative deviation of the achieved from the requested level.
+    tolerance, least_tolerance
+        Largest deviation of the achieved from the requested level: as a share of it, and in base units, which
+        come on top.
     controllers
         Cgroup controllers that the trial's group needs for setting or measuring it.
+    rest
+        The level that asks for nothing: infinity for a cap, 0 for what is added.
+    words
+        Levels that have a name in plans.
     """
 
     variable: ClassVar[str]
     unit: ClassVar[str]
     tolerance: ClassVar[float]
-    controllers: ClassVar[tuple[str, ...]]
+    least_tolerance: ClassVar[float] = 0.0
+    controllers: ClassVar[tuple[str, ...]] = ()
+    rest: ClassVar[float] = math.inf
+    words: ClassVar[Mapping[str, float]] = MappingProxyType({})
 
     def capability(self, node: Node) -> Capability:
         """What `node` can do; changes nothing."""
         ...
 
     def treatment(self, level: float, node: Node) -> Treatment:
-        """How to bring about a finite `level`; pure."""
+        """How to bring about `level`; pure. Also asked for `rest`: whatever a plan's trials must have alike."""
         ...
 
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
-        """The achieved level; `level` is infinite where nothing was asked for. Pure."""
+        """The achieved level; `level` is `rest` where nothing was asked for. Pure."""
         ...
+
+    def probes(self, node: Node) -> tuple[Probe, ...]:
+        """Columns that `achieved` needs beyond those that every trial has."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

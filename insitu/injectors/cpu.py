@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from insitu.injectors.binding import Floats, Mask, pooled_slope, runs
-from insitu.injectors.contract import Achieved, Capability, Node, Setting, StopAndGo, Treatment
+from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo, Treatment
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
@@ -23,7 +23,7 @@ _STOP_PERIOD_S = 0.05
 """Longer than the quota's period: each cycle costs two signals per process and a wake-up."""
 
 
-class CpuCores:
+class CpuCores(Injector):
     """CFS bandwidth (quota over period); without cgroups a duty cycle of SIGSTOP and SIGCONT.
 
     Notes
@@ -54,6 +54,8 @@ class CpuCores:
         return Capability(self.variable, self.unit, f"cgroup{version}.cpu.cfs", low=low, high=float(node.cpus))
 
     def treatment(self, level: float, node: Node) -> Treatment:
+        if level == self.rest:
+            return Treatment()
         if not node.hierarchies.usable("cpu"):
             cpus = max(1, math.ceil(level))
             return Treatment(stop_and_go=StopAndGo(_STOP_PERIOD_S, level / cpus, cpus))

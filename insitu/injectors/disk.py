@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from insitu.injectors.binding import Mask, runs, waiting_rate
-from insitu.injectors.contract import Achieved, Capability, Node, Setting, Treatment
+from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, Treatment
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
@@ -24,7 +24,7 @@ early: short transfers exceed the cap by that much, whatever it is.
 """
 
 
-class _DiskRate:
+class _DiskRate(Injector):
     """blk-throttle: ``blkio.throttle`` on version 1, ``io.max`` on version 2.
 
     Notes
@@ -53,6 +53,8 @@ class _DiskRate:
         return Capability(self.variable, self.unit, mechanism, 1e5, 1e11, reason=reason, remedy=remedy)
 
     def treatment(self, level: float, node: Node) -> Treatment:
+        if level == self.rest:
+            return Treatment()
         if node.device is None:  # capability() has said so
             raise ValueError(node.device_problem)
         rate, disk = round(level), node.device.number

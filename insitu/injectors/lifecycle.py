@@ -6,26 +6,45 @@ else is foreign, and refused), so its removal undoes every setting at once, whoe
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from insitu.injectors import cgroups
-from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo
+from insitu.injectors.actuator import Actuator, Host, InForce
+from insitu.injectors.contract import Achieved, Capability, Injector, Node, Part, Setting, StopAndGo, Treatment
 from insitu.injectors.errors import InjectorError, NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
+from insitu.injectors.treatment import Intervention, joined
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
+
+Actuators = Mapping[type[Part], Actuator]
 
 
 @dataclass(frozen=True, slots=True)
-class Intervention:
-    """do(variable := level) by one injector; an infinite level asks for nothing."""
+class Applied:
+    """A treatment that holds.
 
-    injector: Injector
-    level: float
+    Attributes
+    ----------
+    stop_and_go
+        The duty cycle that the sandbox must hold, if an intervention asks for one.
+    """
+
+    stop_and_go: StopAndGo | None
+    _in_force: tuple[InForce, ...] = ()
+
+    @property
+    def columns(self) -> Mapping[str, Callable[[], float]]:
+        """What to sample beyond the trial's own counters."""
+        return {name: read for part in self._in_force for name, read in part.columns().items()}
+
+    def started(self, at: float) -> None:
+        """Tell whatever follows a schedule when the subject was executed (monotonic clock)."""
+        for part in self._in_force:
+            part.started(at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +55,37 @@ class Reserved:
     ----------
     group
         The trial's control groups, controller to directory; empty where none can be made.
+    treatment
+        What `apply` will bring about.
     """
 
     group: Mapping[str, Path]
+    treatment: Treatment
+    _name: str
     _plan: cgroups.GroupPlan
-    _settings: tuple[Setting, ...]
-    _stop_and_go: StopAndGo | None
+    _actuators: Actuators
+    _stack: ExitStack
 
     @property
     def join_files(self) -> tuple[str, ...]:
         """Files to write a 0 to, to join every group."""
         return _join_files(self._plan)
 
-    def apply(self) -> StopAndGo | None:
+    def apply(self, host: Callable[[], Host]) -> Applied:
         """Bring the levels about, and read them back.
 
-        Returns
-        -------
-        StopAndGo or None
-            The duty cycle that the sandbox must hold, if an intervention asks for one.
+        Parameters
+        ----------
+        host
+            Asked only if a part needs it: the sandbox must stand by then.
         """
-        for setting in self._settings:
+        for setting in self.treatment.settings:
             _apply(setting, self._plan)
-        return self._stop_and_go
+        in_force = [
+            self._stack.enter_context(self._actuators[type(part)].hold(part, self._name, host()))
+            for part in self.treatment.parts
+        ]
+        return Applied(self.treatment.stop_and_go, tuple(in_force))
 
 
 class Verdict(StrEnum):
@@ -81,7 +108,7 @@ def check(intervention: Intervention, node: Node) -> Capability:
     """
     capability = intervention.injector.capability(node)
     level = intervention.level
-    if math.isinf(level):
+    if intervention.at_rest:
         return capability
     if not capability.settable:
         raise NotSettable(f"{capability.variable} cannot be set here: {capability.reason}", capability.remedy)
@@ -110,6 +137,10 @@ class ReadyGroup:
     def join_files(self) -> tuple[str, ...]:
         """Files to write a 0 to, to join every group."""
         return _join_files(self.plan)
+
+    def lacks(self, controllers: Sequence[str], node: Node) -> bool:
+        """Whether a controller that this node has is missing."""
+        return any(node.hierarchies.usable(name) and name not in self.plan.directories for name in controllers)
 
     def remove(self, journal: Journal) -> None:
         """Undo a group that no trial has used; raises `UndoFailed`."""
@@ -158,6 +189,7 @@ def hold(
     limits: Sequence[Setting],
     folders: Sequence[Path],
     journal: Journal,
+    actuators: Actuators,
     ready: ReadyGroup | None = None,
 ) -> Iterator[Reserved]:
     """Reserve a fresh group called `name` for interventions; leaving the context undoes everything.
@@ -172,6 +204,8 @@ def hold(
         Folders that the caller makes after entering; deleted at the end with all that is in them.
     journal
         Takes the undos before anything is made.
+    actuators
+        Bring about the parts of treatments that are more than a value in a file.
     ready
         A group made ahead, to use instead of a new one; undone with the rest.
 
@@ -183,17 +217,19 @@ def hold(
         If something is still there afterwards; the journal keeps it.
     """
     try:
-        settings, stop_and_go = _bring_about(interventions, node)
+        treatment = _joined(interventions, node, actuators)
     except BaseException:
         if ready is not None:
             ready.remove(journal)
         raise
     group = ready or make_group(node, name, controllers, limits, journal)
-    undos = [*group.undos, *(Undo(UndoKind.FOLDER, str(path)) for path in folders)]
+    undos = [undo for part in treatment.parts for undo in actuators[type(part)].undos(part, name)]
+    undos += [*group.undos, *(Undo(UndoKind.FOLDER, str(path)) for path in folders)]
     intent: int | None = None
     try:
-        intent = journal.intend(undos, [f"{setting.file} = {setting.text}" for setting in settings])
-        yield Reserved(group.plan.directories, group.plan, settings, stop_and_go)
+        intent = journal.intend(undos, _described(treatment, actuators, name))
+        with ExitStack() as stack:
+            yield Reserved(group.plan.directories, treatment, name, group.plan, actuators, stack)
     finally:
         failures = carry_out_all(undos, journal.header.ownership)
         if failures:
@@ -203,22 +239,21 @@ def hold(
             journal.done(intent)
 
 
-def _bring_about(
-    interventions: Sequence[Intervention], node: Node
-) -> tuple[tuple[Setting, ...], StopAndGo | None]:
-    """Check interventions, and say which settings and which duty cycle they take together."""
+def _joined(interventions: Sequence[Intervention], node: Node, actuators: Actuators) -> Treatment:
+    """Check interventions, and say what they take together."""
     for intervention in interventions:
         check(intervention, node)
-    treatments = [
-        intervention.injector.treatment(intervention.level, node)
-        for intervention in interventions
-        if math.isfinite(intervention.level)
-    ]
-    cycles = [treatment.stop_and_go for treatment in treatments if treatment.stop_and_go is not None]
-    if len(cycles) > 1:
-        raise NotSettable("two variables ask for a duty cycle of the same subject")
-    settings = tuple(setting for treatment in treatments for setting in treatment.settings)
-    return settings, cycles[0] if cycles else None
+    treatment = joined([one.injector.treatment(one.level, node) for one in interventions])
+    for part in treatment.parts:
+        if type(part) not in actuators:
+            raise NotSettable(f"nothing here brings about a {type(part).__name__}")
+    return treatment
+
+
+def _described(treatment: Treatment, actuators: Actuators, name: str) -> list[str]:
+    """What is about to be written, for whoever reads the journal after a crash."""
+    lines = [f"{setting.file} = {setting.text}" for setting in treatment.settings]
+    return lines + [line for part in treatment.parts for line in actuators[type(part)].describe(part, name)]
 
 
 def _apply(setting: Setting, plan: cgroups.GroupPlan) -> None:
@@ -236,19 +271,13 @@ def _apply(setting: Setting, plan: cgroups.GroupPlan) -> None:
         raise InjectorError(f"{path} reads back {seen.strip()!r} after {setting.text!r} was written")
 
 
-def verdict(level: float, achieved: Achieved, tolerance: float) -> Verdict:
-    """Compare what was asked for with what was reached.
-
-    Parameters
-    ----------
-    tolerance
-        Largest relative deviation; what the samples cannot resolve comes on top.
-    """
-    if math.isinf(level):
+def verdict(level: float, achieved: Achieved, injector: Injector) -> Verdict:
+    """Compare what was asked for with what was reached; what the samples cannot resolve is allowed on top."""
+    if level == injector.rest:
         return Verdict.UNSET
     if achieved.starved:
         return Verdict.DISTURBED
     if achieved.level is None or achieved.bound_share == 0:
         return Verdict.SLACK
-    allowed = tolerance * level + achieved.uncertainty
+    allowed = injector.tolerance * abs(level) + injector.least_tolerance + achieved.uncertainty
     return Verdict.HELD if abs(achieved.level - level) <= allowed else Verdict.MISSED

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from insitu.injectors import lifecycle, node, registry
 from insitu.injectors.contract import Capability
 from insitu.injectors.errors import InjectorError
+from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.causal.checking import check_against
 from insitu.orchestrator.causal.graph import Blueprint
@@ -17,8 +18,8 @@ from insitu.orchestrator.design.protocol import design_names, find_design
 from insitu.orchestrator.errors import CannotExecute, InputError
 from insitu.orchestrator.execution.workspace import free_bytes
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
-from insitu.orchestrator.plan.types import Factor, Plan, Role
-from insitu.orchestrator.units import UNLIMITED, format_quantity
+from insitu.orchestrator.plan.types import Factor, Plan, Role, Settable
+from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
     from insitu.orchestrator.store.records import PlannedTrial
@@ -63,23 +64,29 @@ def read(path: Path) -> tuple[Plan, Blueprint]:
     InputError
         With every fault of both files.
     """
-    settable = {name: injector.unit for name, injector in registry.injectors().items()}
-    return _understand(load_plan(path, settable=settable, designs=design_names()))
+    return _understand(load_plan(path, settable=settable(), designs=design_names()))
 
 
 def read_stored(store: RunStore) -> tuple[Plan, Blueprint]:
     """Load the plan and model that a run directory keeps."""
-    settable = {name: injector.unit for name, injector in registry.injectors().items()}
     directory = store.directory
     plan = load_plan_text(
         store.plan_source,
         store.model_source,
         plan_path=directory / "plan.yaml",
         model_path=directory / "model.yaml",
-        settable=settable,
+        settable=settable(),
         designs=design_names(),
     )
     return _understand(plan)
+
+
+def settable() -> dict[str, Settable]:
+    """What plans and models may set, by the name of the injector's variable."""
+    return {
+        name: Settable(injector.unit, injector.rest, dict(injector.words))
+        for name, injector in registry.injectors().items()
+    }
 
 
 def _understand(plan: Plan) -> tuple[Plan, Blueprint]:
@@ -123,11 +130,11 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path) -> Experiment:
         capability = injector.capability(here)
         if not capability.settable and plan.when_unsettable == "leave":
             left_unset.append(LeftUnset(factor.variable, capability.reason, capability.remedy))
-            factors.append(replace(factor, levels=(UNLIMITED,)))
+            factors.append(replace(factor, levels=(variable.rest,)))
             continue
         for level in factor.levels:
             try:
-                lifecycle.check(lifecycle.Intervention(injector, level), here)
+                lifecycle.check(Intervention(injector, level), here)
             except InjectorError as exc:
                 kind = InputError if capability.settable else CannotExecute
                 remedy = exc.remedy

@@ -5,8 +5,8 @@
     class TestMyInjector(InjectorContract):
         injector = MyInjector()
 
-Add machines on which it behaves otherwise with `nodes`, and columns that it reads beyond the built-in ones
-with `columns`.
+`CapContract` goes further, for injectors that cap what the subject uses. Add machines on which it behaves
+otherwise with `nodes`, and columns that it reads beyond the built-in ones with `columns`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ import numpy as np
 import pytest
 
 from insitu.injectors.cgroups import PRESSURE, GroupPlan, Hierarchies
-from insitu.injectors.contract import Achieved, Device, Injector, Node
-from insitu.injectors.lifecycle import Intervention, Verdict, check, verdict
+from insitu.injectors.contract import Achieved, Device, Injector, Node, Treatment
+from insitu.injectors.lifecycle import Verdict, check, verdict
 from insitu.injectors.node import survey
 from insitu.injectors.registry import injectors
+from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.units import dimension_of, parse_quantity
 
 _CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
@@ -87,7 +88,8 @@ class InjectorContract:
         for node in self.nodes().values():
             capability = self.injector.capability(node)
             if capability.settable:
-                for level in np.geomspace(capability.low, capability.high, 7):
+                low = capability.low or capability.high / 100
+                for level in (capability.low, *np.geomspace(low, capability.high, 7)):
                     yield node, float(min(max(level, capability.low), capability.high))
 
     def test_it_is_registered_under_its_variable(self) -> None:
@@ -110,7 +112,8 @@ class InjectorContract:
                 assert capability.reason
                 assert capability.remedy
             if capability.settable:
-                assert 0 < capability.low <= capability.high < math.inf
+                assert 0 <= capability.low <= capability.high < math.inf
+                assert capability.low > 0 or self.injector.rest == 0
 
     def test_some_machine_can_set_it(self) -> None:
         assert any(True for _ in self.settable())
@@ -121,7 +124,7 @@ class InjectorContract:
             treatment = self.injector.treatment(level, node)
             assert treatment == self.injector.treatment(level, node)
             assert repr(node) == before
-            assert bool(treatment.settings) != bool(treatment.stop_and_go)
+            assert treatment != Treatment() or level == self.injector.rest
             if treatment.stop_and_go is not None:
                 assert 0 < treatment.stop_and_go.share <= 1
                 assert treatment.stop_and_go.cpus >= 1
@@ -160,26 +163,10 @@ class InjectorContract:
 
     def achieved(self, samples: dict[str, np.ndarray]) -> Iterator[tuple[float, Achieved]]:
         for node, level in self.settable():
-            for asked in (level, math.inf):
+            for asked in (level, self.injector.rest):
                 before = {name: column.copy() for name, column in samples.items()}
                 yield asked, self.injector.achieved(asked, samples, node)
                 assert all((before[name] == column).all() for name, column in samples.items())
-
-    @pytest.mark.parametrize("length", [0, 1, 2, 3, 80])
-    @pytest.mark.parametrize("value", [0.0, 12345.0])
-    def test_a_subject_that_did_nothing_is_slack_and_no_exception(self, length: int, value: float) -> None:
-        with np.errstate(all="raise"):
-            for level, achieved in self.achieved(self.samples(length, value)):
-                assert achieved.level is None or achieved.level == 0
-                assert achieved.bound_share == 0
-                assert not achieved.starved
-                expected = Verdict.UNSET if math.isinf(level) else Verdict.SLACK
-                assert verdict(level, achieved, self.injector.tolerance) is expected
-
-    def test_samples_of_a_node_that_measures_only_processor_time(self) -> None:
-        time_s = np.arange(80) * STEP_S
-        for level, achieved in self.achieved({"time_s": time_s, "cpu_s": 0 * time_s}):
-            assert verdict(level, achieved, self.injector.tolerance) in (Verdict.UNSET, Verdict.SLACK)
 
     def test_what_is_achieved_is_within_its_bounds_whatever_the_counters_do(self) -> None:
         generator = np.random.default_rng(5)
@@ -194,3 +181,26 @@ class InjectorContract:
                 assert achieved.uncertainty >= 0
                 assert math.isfinite(achieved.uncertainty)
                 assert achieved.level is None or (achieved.level >= 0 and math.isfinite(achieved.level))
+
+
+class CapContract(InjectorContract):
+    """Of an injector that caps what the subject uses: what is not used is slack."""
+
+    def test_its_rest_is_no_cap(self) -> None:
+        assert self.injector.rest == math.inf
+
+    @pytest.mark.parametrize("length", [0, 1, 2, 3, 80])
+    @pytest.mark.parametrize("value", [0.0, 12345.0])
+    def test_a_subject_that_did_nothing_is_slack_and_no_exception(self, length: int, value: float) -> None:
+        with np.errstate(all="raise"):
+            for level, achieved in self.achieved(self.samples(length, value)):
+                assert achieved.level is None or achieved.level == 0
+                assert achieved.bound_share == 0
+                assert not achieved.starved
+                expected = Verdict.UNSET if math.isinf(level) else Verdict.SLACK
+                assert verdict(level, achieved, self.injector) is expected
+
+    def test_samples_of_a_node_that_measures_only_processor_time(self) -> None:
+        time_s = np.arange(80) * STEP_S
+        for level, achieved in self.achieved({"time_s": time_s, "cpu_s": 0 * time_s}):
+            assert verdict(level, achieved, self.injector) in (Verdict.UNSET, Verdict.SLACK)

@@ -8,27 +8,32 @@ from pathlib import Path
 
 from insitu.injectors.cpu import CpuCores
 from insitu.injectors.disk import DiskReadRate, DiskWriteRate
-from tests.contract.injector_contract import InjectorContract
+from tests.contract.injector_contract import CapContract, InjectorContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
     "insitu.injectors"
 ]
 
 
-class TestCpuCores(InjectorContract):
+class TestCpuCores(CapContract):
     injector = CpuCores()
 
 
-class TestDiskReadRate(InjectorContract):
+class TestDiskReadRate(CapContract):
     injector = DiskReadRate()
 
 
-class TestDiskWriteRate(InjectorContract):
+class TestDiskWriteRate(CapContract):
     injector = DiskWriteRate()
 
 
+def _all_below(contract: type[InjectorContract]) -> list[type[InjectorContract]]:
+    below = [deeper for one in contract.__subclasses__() for deeper in (one, *_all_below(one))]
+    return [one for one in below if hasattr(one, "injector")]
+
+
 def test_every_registered_injector_is_under_contract() -> None:
-    held = {type(contract.injector) for contract in InjectorContract.__subclasses__()}
+    held = {type(contract.injector) for contract in _all_below(InjectorContract)}
     for variable, target in REGISTERED.items():
         module, _, name = target.partition(":")
         injector = getattr(importlib.import_module(module), name)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from insitu.injectors.registry import injectors
 from insitu.orchestrator.causal.blueprint import build_blueprint, check_against
 from insitu.orchestrator.causal.expression import FUNCTIONS
 from insitu.orchestrator.cli.app import app
+from insitu.orchestrator.experiment import settable
 from insitu.orchestrator.plan.loading import load_model, load_plan
 from insitu.orchestrator.plan.measurements import MEASUREMENTS
 from insitu.orchestrator.plan.schema import Document, ModelDocument, PlanDocument
@@ -23,7 +23,7 @@ from insitu.orchestrator.store.records import LevelVerdict, TrialState
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
-SETTABLE = {name: injector.unit for name, injector in injectors().items()}
+SETTABLE = settable()
 COMMANDS = typing.cast("dict[str, typing.Any]", typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 _YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -13,7 +13,7 @@ from insitu.orchestrator.errors import OutsideSupport
 from insitu.orchestrator.estimation.analysis import analyse
 from insitu.orchestrator.estimation.queries import whatif
 from insitu.orchestrator.plan.loading import load_model
-from insitu.orchestrator.plan.types import Goal
+from insitu.orchestrator.plan.types import Goal, Settable
 from insitu.orchestrator.store.records import (
     Assignment,
     LevelRecord,
@@ -24,7 +24,7 @@ from insitu.orchestrator.store.records import (
     TrialState,
 )
 
-SETTABLE = {"cpu.cores": "core", "disk.read_rate": "B/s"}
+SETTABLE = {"cpu.cores": Settable("core"), "disk.read_rate": Settable("B/s")}
 MODEL = Path(__file__).parents[2] / "configs/models/read-compute.yaml"
 
 

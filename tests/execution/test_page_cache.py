@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from insitu.orchestrator.execution.page_cache import make_cold, make_warm
+from insitu.orchestrator.execution.page_cache import keep
 
 SIZE = 4_000_001
 
@@ -24,10 +24,12 @@ def test_a_file_is_made_cold_and_warm(on_disk: Path) -> None:
     file = on_disk / f".pagecache{os.getpid()}"
     try:
         file.write_bytes(b"x" * SIZE)
-        assert make_warm(file) == 1.0
-        assert make_cold(file) < 0.01
-        assert make_cold(file) < 0.01
-        assert make_warm(file) == 1.0
+        assert keep(file, 1.0) == 1.0
+        assert keep(file, 0.0) < 0.01
+        assert keep(file, 0.0) < 0.01
+        assert keep(file, 1.0) == 1.0
+        for share in (0.25, 0.75):
+            assert keep(file, share) == pytest.approx(share, abs=0.01)
         assert file.read_bytes() == b"x" * SIZE
     finally:
         file.unlink()
@@ -37,11 +39,11 @@ def test_a_file_that_lives_in_memory_stays_warm() -> None:
     file = Path(f"/dev/shm/pagecache{os.getpid()}")
     try:
         file.write_bytes(b"x" * SIZE)
-        assert make_cold(file) == 1.0
+        assert keep(file, 0.0) == 1.0
     finally:
         file.unlink()
 
 
 def test_an_empty_file_has_no_pages(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    assert make_cold(tmp_path / "empty") == make_warm(tmp_path / "empty") == 0.0
+    assert keep(tmp_path / "empty", 0.0) == keep(tmp_path / "empty", 1.0) == 0.0

@@ -25,7 +25,7 @@ UNLIMITED = math.inf
 
 
 def judged(injector: Injector, level: float, samples: Samples, on: Node | None = None) -> Verdict:
-    return verdict(level, injector.achieved(level, samples, on or node()), injector.tolerance)
+    return verdict(level, injector.achieved(level, samples, on or node()), injector)
 
 
 def cpu_samples(
@@ -71,7 +71,7 @@ def test_cores_held() -> None:
     achieved = CPU.achieved(0.3, cpu_samples(0.3), node())
     assert achieved.level == pytest.approx(0.3)
     assert achieved.bound_share == pytest.approx(1.0)
-    assert verdict(0.3, achieved, CPU.tolerance) is Verdict.HELD
+    assert verdict(0.3, achieved, CPU) is Verdict.HELD
 
 
 def test_cores_are_judged_over_the_time_in_which_the_cap_bound() -> None:
@@ -120,7 +120,7 @@ def test_a_quota_is_held_exactly_when_the_rate_is_within_tolerance(level: float,
     off = abs(level * factor - level)
     if not math.isclose(off, allowed, rel_tol=1e-6):
         expected = Verdict.HELD if off < allowed else Verdict.MISSED
-        assert verdict(level, achieved, CPU.tolerance) is expected
+        assert verdict(level, achieved, CPU) is expected
 
 
 def test_what_cannot_be_resolved_is_added_to_the_tolerance() -> None:
@@ -139,7 +139,7 @@ def duty_samples(share: float, wall_s: float = 2.0) -> dict[str, np.ndarray]:
 def test_a_duty_cycle_is_held() -> None:
     achieved = CPU.achieved(0.3, duty_samples(0.3), bare_node())
     assert achieved.level == pytest.approx(0.3, rel=0.03)
-    assert verdict(0.3, achieved, CPU.tolerance) is Verdict.HELD
+    assert verdict(0.3, achieved, CPU) is Verdict.HELD
 
 
 def test_a_duty_cycle_is_missed_and_slack() -> None:
@@ -157,7 +157,7 @@ def test_disk_rate_held(injector: Injector, direction: str) -> None:
     achieved = injector.achieved(10e6, disk_samples(10e6, direction=direction), node())
     assert achieved.level == pytest.approx(10e6, rel=0.03)
     assert achieved.bound_share == pytest.approx(1.0)
-    assert verdict(10e6, achieved, injector.tolerance) is Verdict.HELD
+    assert verdict(10e6, achieved, injector) is Verdict.HELD
 
 
 @DIRECTIONS
@@ -176,7 +176,7 @@ def test_a_read_phase_is_judged_by_itself() -> None:
     achieved = READ.achieved(10e6, disk_samples(10e6, until_s=1.0), node())
     assert achieved.level == pytest.approx(10e6, rel=0.1)
     assert achieved.bound_share == pytest.approx(0.25, abs=0.05)
-    assert verdict(10e6, achieved, READ.tolerance) is Verdict.HELD
+    assert verdict(10e6, achieved, READ) is Verdict.HELD
 
 
 def test_disk_rate_missed_when_more_came_through() -> None:
@@ -191,7 +191,7 @@ def test_disk_rate_slack_when_the_disk_is_slower_than_the_cap() -> None:
     achieved = READ.achieved(100e6, disk_samples(20e6), node())
     assert "slower" in achieved.note
     assert achieved.level == pytest.approx(20e6, rel=0.05)
-    assert verdict(100e6, achieved, READ.tolerance) is Verdict.SLACK
+    assert verdict(100e6, achieved, READ) is Verdict.SLACK
 
 
 def test_disk_rate_disturbed_when_others_moved_much() -> None:
@@ -207,7 +207,7 @@ def test_a_subject_that_asked_for_nothing_is_slack_whatever_others_move(
     samples = disk_samples(0.0, waiting=0.0, foreign=50e6, direction=direction)
     achieved = injector.achieved(10e6, samples, node())
     assert not achieved.starved
-    assert verdict(10e6, achieved, injector.tolerance) is Verdict.SLACK
+    assert verdict(10e6, achieved, injector) is Verdict.SLACK
 
 
 def test_disk_rate_unset() -> None:

@@ -1,6 +1,12 @@
 """A sound plan and model, which the tests break in one place at a time."""
 
-SETTABLE = {"cpu.cores": "core", "disk.read_rate": "B/s", "disk.write_rate": "B/s"}
+from insitu.orchestrator.plan.types import Settable
+
+SETTABLE = {
+    "cpu.cores": Settable("core"),
+    "disk.read_rate": Settable("B/s"),
+    "disk.write_rate": Settable("B/s"),
+}
 
 PLAN = """\
 name: sort-under-throttle

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan.types import Plan, Role
 from insitu.orchestrator.store.records import Assignment, PlannedTrial
-from insitu.orchestrator.units import UNLIMITED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +21,7 @@ class Factorial:
     """Each block is one replicate of all assignments and the baseline trials, in random order.
 
     Every trial gives every variable that an injector can set a level: those that are not factors are
-    unlimited. In a baseline trial all are, and the subject's parameters are at their first level.
+    left alone. In a baseline trial all are, and the subject's parameters are at their first level.
 
     Notes
     -----
@@ -62,7 +61,7 @@ def assignments(plan: Plan) -> list[Assignment]:
 def baseline(plan: Plan) -> Assignment:
     """No intervention: throttles off, parameters at their first level."""
     levels = tuple(
-        (factor.variable, UNLIMITED if _is_set(plan, factor.variable) else factor.levels[0])
+        (factor.variable, _rest(plan, factor.variable) if _is_set(plan, factor.variable) else factor.levels[0])
         for factor in plan.factors
     )
     return Assignment((*levels, *_free(plan)))
@@ -78,10 +77,15 @@ def _is_set(plan: Plan, name: str) -> bool:
     return plan.model.variables[name].role is Role.SET
 
 
+def _rest(plan: Plan, name: str) -> float:
+    return plan.model.variables[name].rest
+
+
 def _free(plan: Plan) -> tuple[tuple[str, float], ...]:
     """Variables that could be set but are not factors."""
     factors = {factor.variable for factor in plan.factors}
-    return tuple((name, UNLIMITED) for name in plan.model.variables if name not in factors and _is_set(plan, name))
+    free = (name for name in plan.model.variables if name not in factors and _is_set(plan, name))
+    return tuple((name, _rest(plan, name)) for name in free)
 
 
 def _check_budget(plan: Plan) -> None:

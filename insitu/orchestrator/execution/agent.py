@@ -16,7 +16,7 @@ from insitu.injectors.node import survey
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import trial
-from insitu.orchestrator.execution.ahead import Ahead
+from insitu.orchestrator.execution.ahead import Ahead, controllers_for
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
 from insitu.orchestrator.execution.sandbox.protocol import Surroundings
@@ -78,7 +78,7 @@ class NodeAgent:
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
-            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead)
+            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead, {})
             self._stack = stack.pop_all()
 
     def _start_guard(self, journal: Journal) -> guard.Lease:
@@ -114,7 +114,7 @@ class NodeAgent:
         try:
             outcome = trial.execute(self.bench, order)
             with contextlib.suppress(InjectorError):  # the next trial will find out, and say so
-                self.bench.ahead.make(order.guards)
+                self.bench.ahead.make(order.guards, controllers_for(level.injector for level in order.levels))
             return outcome
         except LauncherGone as exc:
             raise CannotExecute(f"the sandbox launcher ended: {exc}", hint="insitu resume RUN") from exc

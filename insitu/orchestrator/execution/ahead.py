@@ -6,15 +6,24 @@ nobody waits for it. Nothing of this runs beside a trial.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from insitu.injectors import lifecycle
 from insitu.injectors.cgroups import PRESSURE
 from insitu.injectors.contract import Node, Setting
 from insitu.injectors.journal import Journal
+from insitu.injectors.registry import injectors
 from insitu.orchestrator.execution.sandbox.client import Launcher
 from insitu.orchestrator.plan.types import Guards
 
 CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
 """Controllers that measure or guard every trial, where the node has them."""
+
+
+def controllers_for(names: Iterable[str]) -> tuple[str, ...]:
+    """Controllers of a trial in which injectors of these names take part."""
+    needed = (controller for name in names for controller in injectors()[name].controllers)
+    return tuple(dict.fromkeys((*CONTROLLERS, *needed)))
 
 
 def node_limits(guards: Guards) -> tuple[Setting, ...]:
@@ -32,7 +41,7 @@ class Ahead:
         self._ready: lifecycle.ReadyGroup | None = None
         self._made = 0
 
-    def make(self, guards: Guards) -> None:
+    def make(self, guards: Guards, controllers: Sequence[str]) -> None:
         """Make the next group, and have a sandbox join it; does not wait for the sandbox.
 
         Raises
@@ -45,13 +54,13 @@ class Ahead:
         self.drop()
         self._made += 1
         name = f"{self._journal.header.ownership.prefix}-g{self._made}"
-        group = lifecycle.make_group(self._node, name, CONTROLLERS, node_limits(guards), self._journal)
+        group = lifecycle.make_group(self._node, name, controllers, node_limits(guards), self._journal)
         self._ready = group
         self._launcher.make_ready(group.join_files)
 
-    def take(self, limits: tuple[Setting, ...]) -> lifecycle.ReadyGroup | None:
-        """Hand over the group that is ready, if it has these limits; whoever takes it undoes it."""
-        if self._ready is None or self._ready.limits != limits:
+    def take(self, limits: tuple[Setting, ...], controllers: Sequence[str]) -> lifecycle.ReadyGroup | None:
+        """Hand over the group that is ready, if it has what it takes; whoever takes it undoes it."""
+        if self._ready is None or self._ready.limits != limits or self._ready.lacks(controllers, self._node):
             return None
         group, self._ready = self._ready, None
         return group

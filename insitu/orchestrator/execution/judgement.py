@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +31,8 @@ class Observation:
     failure
         Why the subject did not do its work; empty if it did.
     resident_share
-        Share of the input in memory when the program started, ``None`` without an input.
+        Share of the input in memory when the program started, ``None`` without an input or where a variable says
+        what it should be.
     """
 
     watched: Watched
@@ -104,7 +104,9 @@ def _level(level: SetLevel, seen: Observation, node: Node) -> LevelRecord:
     achieved = injector.achieved(level.level, seen.samples, node)
     if seen.watched.exited is None:
         achieved = Achieved(None, 0.0, 0.0)
-    outcome = LevelVerdict(lifecycle.verdict(level.level, achieved, injector.tolerance).value)
+    if achieved.level is None and level.level == injector.rest == 0:
+        achieved = replace(achieved, level=0.0)  # nothing was added, and nobody measured that
+    outcome = LevelVerdict(lifecycle.verdict(level.level, achieved, injector).value)
     return LevelRecord(
         variable=level.variable,
         requested=level.level,
@@ -112,7 +114,7 @@ def _level(level: SetLevel, seen: Observation, node: Node) -> LevelRecord:
         bound_share=achieved.bound_share,
         uncertainty=achieved.uncertainty,
         verdict=outcome,
-        mechanism="none" if math.isinf(level.level) else capability.mechanism,
+        mechanism="none" if level.level == injector.rest else capability.mechanism,
         unit=level.unit,
         note=achieved.note,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import os
 from pathlib import Path
@@ -22,23 +23,24 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
 
-def make_cold(path: Path) -> float:
-    """Write a file back and drop its pages; gives the share of it that is still in memory, 0 to 1."""
+def keep(path: Path, share: float) -> float:
+    """Write a file back, and leave its first `share` (0 to 1) in memory and nothing else of it.
+
+    Returns
+    -------
+    float
+        Share of it that is in memory now, 0 to 1.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)  # only clean pages can be dropped
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        return _resident_share(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def make_warm(path: Path) -> float:
-    """Read a file into memory; gives the share of it that is there, 0 to 1."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        while os.read(descriptor, 1 << 20):
-            pass
+        pages = math.ceil(os.fstat(descriptor).st_size / _PAGE)
+        wanted = round(share * pages) * _PAGE
+        left = wanted
+        while left > 0 and (read := len(os.read(descriptor, min(left, 1 << 20)))):
+            left -= read
+        if wanted < pages * _PAGE:  # last: the kernel has read ahead
+            os.posix_fadvise(descriptor, wanted, 0, os.POSIX_FADV_DONTNEED)
         return _resident_share(descriptor)
     finally:
         os.close(descriptor)

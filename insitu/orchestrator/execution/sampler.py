@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from insitu.injectors.cgroups import PRESSURE, Hierarchies
-from insitu.injectors.contract import Device
+from insitu.injectors.contract import Device, Probe
 
 Row = dict[str, float]
 _Parser = Callable[[bytes, Row], None]
@@ -38,6 +38,7 @@ class Sampler:
 
     def __init__(self, group: Mapping[str, Path], hierarchies: Hierarchies, device: Device | None) -> None:
         self._sources: list[tuple[int, _Parser]] = []
+        self._watched: dict[str, Callable[[], float]] = {}
         self._rows: list[Row] = []
         self._tree: _ProcessTree | None = None
         self.measures_cpu = False
@@ -73,6 +74,18 @@ class Sampler:
             return
         self._sources.append((descriptor, parser))
 
+    def watch(self, columns: Mapping[str, Callable[[], float]]) -> None:
+        """Sample further columns, each by a call."""
+        self._watched.update(columns)
+
+    def probe(self, probes: Iterable[Probe], group: Mapping[str, Path]) -> None:
+        """Sample files that hold one number each; one that is not there has no column."""
+        for probe in probes:
+            if not probe.controller:
+                self._add(Path(probe.path), _number(probe.column, probe.scale))
+            elif probe.controller in group:
+                self._add(group[probe.controller] / probe.path, _number(probe.column, probe.scale))
+
     def follow(self, pid: int) -> None:
         """Read processor time from the processes below `pid`, if no group counts it."""
         if not self.measures_cpu:
@@ -85,6 +98,8 @@ class Sampler:
             parser(os.pread(descriptor, 8192, 0), row)
         if not self.measures_cpu:
             row["cpu_s"] = self._tree.cpu_s() if self._tree else 0.0
+        for column, read in self._watched.items():
+            row[column] = read()
         self._rows.append(row)
         return row
 
@@ -159,9 +174,9 @@ class _ProcessTree:
             return ""
 
 
-def _number(name: str) -> _Parser:
+def _number(name: str, scale: float = 1.0) -> _Parser:
     def parse(text: bytes, row: Row) -> None:
-        row[name] = float(text)
+        row[name] = scale * float(text)
 
     return parse
 

@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from insitu.orchestrator.errors import CannotExecute
@@ -45,6 +46,7 @@ def run_to_end(
     workspace: Workspace,
     sampler: Sampler | None = None,
     join_files: tuple[str, ...] = (),
+    when_started: Callable[[float], None] | None = None,
 ) -> Watched:
     """Launch a program and stay with it until its sandbox is gone, sampling and guarding meanwhile.
 
@@ -70,6 +72,8 @@ def run_to_end(
                 watched.started = message
                 deadline = message.at + guards.trial_timeout_s
                 next_check = now + _GUARD_INTERVAL_S
+                if when_started is not None:
+                    when_started(message.at)
                 if sampler is not None:
                     next_sample = message.at + SAMPLE_INTERVAL_S
             case protocol.Exited():

@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from insitu.injectors import lifecycle
+from insitu.injectors.actuator import Host
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.registry import injectors
+from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
-from insitu.orchestrator.execution.ahead import CONTROLLERS, Ahead, node_limits
+from insitu.orchestrator.execution.ahead import Ahead, controllers_for, node_limits
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sampler import Sampler
@@ -41,6 +43,7 @@ class Bench:
     workspace: Workspace
     name: str
     ahead: Ahead
+    actuators: lifecycle.Actuators
 
 
 def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
@@ -61,14 +64,20 @@ def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
 
 
 def _observe(bench: Bench, order: TrialOrder) -> Observation:
-    interventions = [lifecycle.Intervention(injectors()[level.injector], level.level) for level in order.levels]
+    interventions = [Intervention(injectors()[level.injector], level.level) for level in order.levels]
     with ExitStack() as stack:
         reserved = stack.enter_context(_reserve(bench, f"t{order.planned.trial}", interventions, order.guards))
-        bench.workspace.begin_trial()
-        failure, resident_share = _prepare(bench, order, reserved.join_files)
+        bench.workspace.begin_trial(synchronous=reserved.treatment.synchronous_scratch)
+        failure, resident_share = _prepare(bench, order, reserved)
         sampler = Sampler(reserved.group, bench.node.hierarchies, bench.node.device)
         stack.callback(sampler.close)
-        duty_cycle = reserved.apply()
+        for intervention in interventions:
+            sampler.probe(intervention.injector.probes(bench.node), reserved.group)
+        if resident_share is not None:
+            sampler.watch({"input_in_memory": lambda: resident_share})
+        applied = reserved.apply(lambda: _host(bench, reserved))
+        sampler.watch(applied.columns)
+        duty_cycle = applied.stop_and_go
         before = host.read_times()
         sampler.take(0.0)
         watched = Watched(stopped_because=failure)
@@ -78,7 +87,13 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
                 cycle = protocol.DutyCycle(duty_cycle.period_s, duty_cycle.share, duty_cycle.cpus)
                 launch = replace(launch, duty_cycle=cycle)
             watched = run_to_end(
-                bench.launcher, launch, order.guards, bench.workspace, sampler, reserved.join_files
+                bench.launcher,
+                launch,
+                order.guards,
+                bench.workspace,
+                sampler,
+                reserved.join_files,
+                when_started=applied.started,
             )
         after = host.read_times()
         _final_sample(sampler, watched)
@@ -93,24 +108,31 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             host_before=before,
             host_after=after,
             stderr_tail=stderr_tail,
-            resident_share=resident_share,
+            resident_share=resident_share if reserved.treatment.input_in_memory is None else None,
         )
+
+
+def _host(bench: Bench, reserved: lifecycle.Reserved) -> Host:
+    init = bench.launcher.confirm_ready(reserved.join_files)
+    return Host(init, reserved.group, bench.workspace.scratch)
 
 
 @contextmanager
 def _reserve(
-    bench: Bench, name: str, interventions: Sequence[lifecycle.Intervention], guards: Guards
+    bench: Bench, name: str, interventions: Sequence[Intervention], guards: Guards
 ) -> Iterator[lifecycle.Reserved]:
     limits = node_limits(guards)
+    controllers = controllers_for(intervention.injector.variable for intervention in interventions)
     with lifecycle.hold(
         interventions,
         bench.node,
         name=f"{bench.journal.header.ownership.prefix}-{name}",
-        controllers=CONTROLLERS,
+        controllers=controllers,
         limits=limits,
         folders=(bench.workspace.scratch,),
         journal=bench.journal,
-        ready=bench.ahead.take(limits),
+        actuators=bench.actuators,
+        ready=bench.ahead.take(limits, controllers),
     ) as reserved:
         yield reserved
 
@@ -126,8 +148,9 @@ def _final_sample(sampler: Sampler, watched: Watched) -> None:
         sampler.correct_last(cpu_s=usage["utime"] + usage["stime"])
 
 
-def _prepare(bench: Bench, order: TrialOrder, join_files: tuple[str, ...]) -> tuple[str, float | None]:
+def _prepare(bench: Bench, order: TrialOrder, reserved: lifecycle.Reserved) -> tuple[str, float | None]:
     """Make the input, and its page cache cold or warm; gives why that failed, and the share in memory."""
+    join_files = reserved.join_files
     target = bench.workspace.scratch / "in"
     if order.prepare is not None:
         launch = _launch(bench, order.prepare, order.guards, order.environment, str(target))
@@ -137,8 +160,10 @@ def _prepare(bench: Bench, order: TrialOrder, join_files: tuple[str, ...]) -> tu
             return f"prepare: {why_failed(watched, bench.workspace.stderr_tail())}", None
     if not target.exists():
         return "", None
-    change = page_cache.make_cold if order.page_cache == "cold" else page_cache.make_warm
-    return "", change(target)
+    share = reserved.treatment.input_in_memory
+    if share is None:
+        share = 0.0 if order.page_cache == "cold" else 1.0
+    return "", page_cache.keep(target, share)
 
 
 def _launch(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,9 +52,17 @@ class Workspace:
             folder.mkdir(parents=True, exist_ok=True)
         self.stderr.touch()
 
-    def begin_trial(self) -> None:
-        """Make an empty scratch folder; `OSError` if there is one."""
+    def begin_trial(self, *, synchronous: bool = False) -> None:
+        """Make an empty scratch folder; `OSError` if there is one.
+
+        Parameters
+        ----------
+        synchronous
+            Whether writes below it go to the disk before they return.
+        """
         os.mkdir(self.scratch)
+        if synchronous:
+            make_synchronous(self.scratch)
         os.truncate(self.stderr, 0)
 
     def stderr_tail(self, length: int = 2000) -> str:
@@ -63,6 +73,21 @@ class Workspace:
                 return file.read(length).decode(errors="replace").strip()
         except OSError:
             return ""
+
+
+_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602
+_FS_SYNC_FL = 0x8
+"""ioctl_iflags(2): ext2/3/4, XFS, Btrfs and f2fs keep it; new entries inherit it from their folder."""
+
+
+def make_synchronous(folder: Path) -> None:
+    """Set the synchronous-updates attribute of a folder, as ``chattr +S`` does; `OSError` if it has none."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        (flags,) = struct.unpack("l", fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, struct.pack("l", 0)))
+        fcntl.ioctl(descriptor, _FS_IOC_SETFLAGS, struct.pack("l", flags | _FS_SYNC_FL))
+    finally:
+        os.close(descriptor)
 
 
 def free_bytes(folder: Path) -> float:

@@ -12,12 +12,12 @@ from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
 from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
 from insitu.orchestrator.plan.schema import MODEL_REQUIRED, PLAN_REQUIRED, ModelDocument, PlanDocument
-from insitu.orchestrator.plan.types import ModelText, Plan
+from insitu.orchestrator.plan.types import ModelText, Plan, Settable
 
 P = TypeVar("P")
 
 
-def load_plan(path: Path, *, settable: Mapping[str, str], designs: Collection[str] = ()) -> Plan:
+def load_plan(path: Path, *, settable: Mapping[str, Settable], designs: Collection[str] = ()) -> Plan:
     """Load a plan and the model it names.
 
     Parameters
@@ -25,7 +25,7 @@ def load_plan(path: Path, *, settable: Mapping[str, str], designs: Collection[st
     path
         The plan; its ``model`` is relative to its folder.
     settable
-        Injector variable (``cpu.cores``) to its unit.
+        Injector variable (``cpu.cores``) to what is known of it.
     designs
         Names of the designs there are; empty leaves the design's name unchecked.
 
@@ -45,7 +45,7 @@ def load_plan_text(
     *,
     plan_path: Path,
     model_path: Path,
-    settable: Mapping[str, str],
+    settable: Mapping[str, Settable],
     designs: Collection[str] = (),
 ) -> Plan:
     """Load a plan from the texts that a run directory keeps; the plan's ``model`` path is not followed.
@@ -63,7 +63,7 @@ def load_plan_text(
     return _Loading(plan_path, settable, designs).from_texts(plan_source, model_source, model_path)
 
 
-def load_model(path: Path, *, settable: Mapping[str, str]) -> ModelText:
+def load_model(path: Path, *, settable: Mapping[str, Settable]) -> ModelText:
     """Load a model by itself.
 
     Raises
@@ -79,7 +79,7 @@ def load_model(path: Path, *, settable: Mapping[str, str]) -> ModelText:
     return _sound(model).text
 
 
-def _model(source: str, faults: FaultList, settable: Mapping[str, str]) -> ResolvedModel | None:
+def _model(source: str, faults: FaultList, settable: Mapping[str, Settable]) -> ResolvedModel | None:
     root = read_root(source, "model", faults)
     document = read_document(root, ModelDocument, MODEL_REQUIRED, faults) if root else None
     return resolve_model(root, document, faults, settable) if root and document else None
@@ -88,7 +88,7 @@ def _model(source: str, faults: FaultList, settable: Mapping[str, str]) -> Resol
 class _Loading:
     """The state of loading one plan."""
 
-    def __init__(self, path: Path, settable: Mapping[str, str], designs: Collection[str]) -> None:
+    def __init__(self, path: Path, settable: Mapping[str, Settable], designs: Collection[str]) -> None:
         self.path = path
         self.settable = settable
         self.designs = designs

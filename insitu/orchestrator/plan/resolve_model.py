@@ -12,7 +12,7 @@ from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.measurements import MEASUREMENTS
 from insitu.orchestrator.plan.placeholders import FOLDERS
 from insitu.orchestrator.plan.schema import ModelDocument, VariableDocument
-from insitu.orchestrator.plan.types import LawText, ModelText, ParameterUnit, Role, Variable
+from insitu.orchestrator.plan.types import LawText, ModelText, ParameterUnit, Role, Settable, Variable
 from insitu.orchestrator.units import dimension_of, spell_dimension
 
 FUNCTIONS = ("log", "exp", "sqrt", "min", "max")
@@ -36,14 +36,14 @@ class ResolvedModel:
 
 
 def resolve_model(
-    root: located.Mapping, document: ModelDocument, faults: FaultList, settable: Mapping[str, str]
+    root: located.Mapping, document: ModelDocument, faults: FaultList, settable: Mapping[str, Settable]
 ) -> ResolvedModel:
     """Check a model and resolve what is sound of it.
 
     Parameters
     ----------
     settable
-        Injector variable to its unit.
+        Injector variable to what is known of it.
     """
     variables_node = _mapping(root, "variables")
     declared = variables_node.keys() if variables_node else ()
@@ -79,7 +79,7 @@ def _check_name(entry: located.Entry, what: str, faults: FaultList) -> bool:
 
 
 def _variables(
-    node: located.Mapping | None, document: ModelDocument, faults: FaultList, settable: Mapping[str, str]
+    node: located.Mapping | None, document: ModelDocument, faults: FaultList, settable: Mapping[str, Settable]
 ) -> dict[str, Variable]:
     resolved: dict[str, Variable] = {}
     sources: dict[str, str] = {}
@@ -101,12 +101,20 @@ def _variables(
             )
         elif role is Role.SET and source is not None:
             sources[source] = name
-        resolved[name] = Variable(name, fields.unit, role, source, entry.key.line, entry.key.column)
+        resolved[name] = Variable(
+            name,
+            fields.unit,
+            role,
+            source,
+            settable.get(source) if role is Role.SET and source else None,
+            entry.key.line,
+            entry.key.column,
+        )
     return resolved
 
 
 def _kind(
-    node: located.Mapping, fields: VariableDocument, faults: FaultList, settable: Mapping[str, str]
+    node: located.Mapping, fields: VariableDocument, faults: FaultList, settable: Mapping[str, Settable]
 ) -> tuple[Role, str | None] | None:
     """How a variable gets its value, or ``None`` with a fault."""
     given = [entry for entry in node.entries if entry.key.text in ("role", "set_by", "measured_by")]
@@ -129,6 +137,7 @@ def _kind(
         if fields.set_by is not None
         else (fields.measured_by, MEASUREMENTS, Role.MEASURED, "measurement")
     )
+    units = {name: one if isinstance(one, str) else one.unit for name, one in known.items()}
     if source is None:
         if located.plain(given[0].value) is None:
             faults.at(given[0].key, f"'{given[0].key.text}' has no value", suggest("", known))
@@ -136,13 +145,13 @@ def _kind(
     if source not in known:
         faults.at(given[0].value, f"unknown {what} '{source}'", suggest(source, known))
         return None
-    if dimension_of(fields.unit) != dimension_of(known[source]):
+    if dimension_of(fields.unit) != dimension_of(units[source]):
         unit = node.entry("unit")
-        native = known[source] or "a plain number"
+        native = units[source] or "a plain number"
         faults.at(
             unit.value if unit else node,
             f"'{fields.unit}' is {spell_dimension(dimension_of(fields.unit))}, but {source} is in {native}",
-            f"write unit: {known[source] or repr('')}",
+            f"write unit: {units[source] or repr('')}",
         )
         return None
     return role, source

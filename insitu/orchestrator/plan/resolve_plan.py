@@ -103,15 +103,20 @@ def _level(item: located.Node, variable: Variable, faults: FaultList) -> float |
     if text is None:
         return None  # reported with the schema's faults
     unit, dimension = variable.unit, dimension_of(variable.unit)
+    words = variable.settable.words if variable.settable is not None else {}
+    if text in words:
+        return words[text]
     try:
         level = quantity_of(text, unit)
     except UnitError as error:
         faults.at(item, str(error), f"'{variable.name}' is in {unit or 'plain numbers'}")
         return None
-    if variable.role is Role.SET and level <= 0:
-        faults.at(
-            item, f"the level '{text}' of '{variable.name}' is not above zero", "'unlimited' leaves it alone"
-        )
+    if variable.role is Role.SET and (level < 0 or level == 0 < variable.rest):
+        remedy = "'unlimited' leaves it alone" if variable.rest else "0 leaves it alone"
+        what = "above zero" if variable.rest else "zero or above"
+        faults.at(item, f"the level '{text}' of '{variable.name}' is not {what}", remedy)
+    elif variable.role is Role.SET and math.isinf(level) and math.isfinite(variable.rest):
+        faults.at(item, f"'{variable.name}' is added to the machine, so it cannot be unlimited", "write a number")
     elif variable.role is Role.PARAMETER and math.isinf(level):
         faults.at(item, f"'{variable.name}' is a parameter, so it cannot be unlimited", "write a number")
     elif variable.role is Role.PARAMETER and level < 0 and dimension:

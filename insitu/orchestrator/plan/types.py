@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +23,23 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Settable:
+    """What a plan needs to know of a variable that an injector sets.
+
+    Attributes
+    ----------
+    rest
+        The level that asks for nothing: infinity for a cap, 0 for what is added.
+    words
+        Levels that have a name, ``unlimited`` apart.
+    """
+
+    unit: str
+    rest: float = math.inf
+    words: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Variable:
     """A vertex of the causal model.
 
@@ -35,6 +54,8 @@ class Variable:
     source
         The injector's variable (``cpu.cores``) for `Role.SET`, the measurement (``wall_time``) for
         `Role.MEASURED`, else ``None``.
+    settable
+        What its injector says, for `Role.SET`, else ``None``.
     line, column
         Where the model declares it; 0 if it was not read from a file.
     """
@@ -43,8 +64,14 @@ class Variable:
     unit: str
     role: Role
     source: str | None = None
+    settable: Settable | None = None
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
+
+    @property
+    def rest(self) -> float:
+        """The level of no intervention, for `Role.SET`."""
+        return math.inf if self.settable is None else self.settable.rest
 
 
 @dataclass(frozen=True, slots=True)

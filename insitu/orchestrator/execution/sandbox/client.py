@@ -55,6 +55,27 @@ class Launcher:
         self._send(protocol.MakeReady(join_files))
         self._ready_for = join_files
 
+    def confirm_ready(self, join_files: tuple[str, ...] = (), within_s: float = 20.0) -> int:
+        """Process 1 of the sandbox that the next launch will use, as the host counts.
+
+        Raises
+        ------
+        LauncherGone
+            If it does not answer.
+        OSError
+            If the kernel refuses a sandbox.
+        """
+        if self._ready_for != join_files:
+            self.make_ready(join_files)
+        self._send(protocol.Confirm())
+        match self.next_message(within_s):
+            case protocol.Confirmed(init):
+                return init
+            case protocol.NotStarted(reason):
+                raise OSError(reason)
+            case _:
+                raise LauncherGone("it does not answer")
+
     def launch(self, launch: protocol.Launch, join_files: tuple[str, ...] = ()) -> None:
         """Execute a program as a member of control groups; what becomes of it comes by `next_message`."""
         if self._ready_for != join_files:

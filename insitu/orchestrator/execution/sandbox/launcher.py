@@ -73,15 +73,23 @@ def serve(agent: socket.socket, surroundings: protocol.Surroundings) -> None:
     maker = _Maker(agent, surroundings)
     ready: _Ready | None = None
     problem = "nothing was made ready"
+    confirmed = False
     while (message := protocol.receive(agent)) is not None:
         if isinstance(message, protocol.MakeReady):
             if ready is not None:
                 _discard(ready)
             ready, problem = _try(maker, message.cgroup_files)
-        elif isinstance(message, protocol.Launch):
-            if ready is not None and ready.mount_table != mount_table():
+            confirmed = False
+        elif isinstance(message, protocol.Confirm | protocol.Launch):
+            if ready is not None and not confirmed and ready.mount_table != mount_table():
                 _discard(ready)
                 ready, problem = _try(maker, ready.cgroup_files)
+            if isinstance(message, protocol.Confirm):
+                confirmed = ready is not None
+                answer = protocol.NotStarted(problem) if ready is None else protocol.Confirmed(ready.pid)
+                protocol.send(agent, answer)
+                continue
+            confirmed = False
             if ready is None:
                 protocol.send(agent, protocol.NotStarted(problem))
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from dataclasses import asdict, dataclass
+from typing import get_args
 
 LARGEST_PACKET = 1 << 20
 
@@ -64,6 +65,21 @@ class MakeReady:
     """
 
     cgroup_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """See that the sandbox which is ready shows the host as it is now, and answer with `Confirmed`.
+
+    What is given to its namespaces afterwards stays until its launch.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The sandbox that is ready; `init` is its process 1, as the host counts."""
+
+    init: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +159,8 @@ class Reaped:
     """The sandbox is gone: its process 1 has been waited for."""
 
 
-_KINDS = {kind.__name__: kind for kind in (MakeReady, Launch, Launched, Started, Exited, NotStarted, Reaped)}
-Message = MakeReady | Launch | Launched | Started | Exited | NotStarted | Reaped
+Message = MakeReady | Confirm | Confirmed | Launch | Launched | Started | Exited | NotStarted | Reaped
+_KINDS = {kind.__name__: kind for kind in get_args(Message)}
 
 
 def encode(message: Message) -> bytes:

@@ -1,0 +1,56 @@
+"""Several interventions on one subject: their treatments, joined into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from insitu.injectors.contract import Injector, Part, Treatment
+from insitu.injectors.errors import NotSettable
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """do(variable := level) by one injector; the injector's `rest` asks for nothing."""
+
+    injector: Injector
+    level: float
+
+    @property
+    def at_rest(self) -> bool:
+        return self.level == self.injector.rest
+
+
+def joined(treatments: Sequence[Treatment]) -> Treatment:
+    """All treatments at once, with one part of each type.
+
+    Raises
+    ------
+    NotSettable
+        If two contradict each other.
+    """
+    cycles = [treatment.stop_and_go for treatment in treatments if treatment.stop_and_go is not None]
+    if len(cycles) > 1:
+        raise NotSettable("two variables ask for a duty cycle of the same subject")
+    shares = {t.input_in_memory for t in treatments if t.input_in_memory is not None}
+    if len(shares) > 1:
+        raise NotSettable("two variables ask for different shares of the input in memory")
+    host_values = tuple(value for treatment in treatments for value in treatment.host_values)
+    if len({value.path for value in host_values}) < len(host_values):
+        raise NotSettable("two variables set the same value of the host")
+    return Treatment(
+        settings=tuple(setting for treatment in treatments for setting in treatment.settings),
+        stop_and_go=cycles[0] if cycles else None,
+        host_values=host_values,
+        parts=_joined_parts(part for treatment in treatments for part in treatment.parts),
+        input_in_memory=shares.pop() if shares else None,
+        synchronous_scratch=any(treatment.synchronous_scratch for treatment in treatments),
+    )
+
+
+def _joined_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
+    by_type: dict[type[Part], Part] = {}
+    for part in parts:
+        kind = type(part)
+        by_type[kind] = by_type[kind].joined(part) if kind in by_type else part
+    return tuple(by_type.values())
