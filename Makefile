@@ -6,11 +6,12 @@ STAMPS := $(VENV)/.stamps
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help quickstart test lint bench clean
+.PHONY: help quickstart test lint soak bench clean
 help:
 	@echo "make quickstart  set up and run configs/quickstart.yaml (about two minutes)"
 	@echo "make test        set up and pass the tests"
 	@echo "make lint        ruff, mypy, import order"
+	@echo "make soak        kill something of a working node 500 times, and look for leftovers (15 minutes)"
 	@echo "make bench       the benchmarks in experiments/benchmarks"
 	@echo "make clean       remove what these made"
 
@@ -25,6 +26,9 @@ lint: $(STAMPS)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+soak: $(STAMPS)/test
+	$(BIN)/python -m tests.recovery.soak --kills 500
 
 bench: $(STAMPS)/bench
 	$(BIN)/python -m experiments.benchmarks

@@ -73,6 +73,37 @@ def test_killed_at_a_random_moment_leaves_nothing_and_resumes(
     assert _leftovers(run, state) == []
 
 
+@pytest.mark.parametrize("victim", ["raylet/raylet", "gcs/gcs_server", "ray::NodeAgent"])
+def test_a_killed_part_of_ray_leaves_nothing_and_the_run_can_be_completed(
+    victim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    monkeypatch.setenv("INSITU_STATE", str(state))
+    plan, run = plans.write(tmp_path / "plan"), tmp_path / "run"
+    process = subprocess.Popen(
+        command("run", str(plan), "--out", str(run), "--quiet"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while _run_id(run) is None or not _finished(run):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    pids = [pid for pid, line in machine.processes((str(state),)).items() if victim in line.split(" ")[0]]
+    assert len(pids) == 1, f"{pids} of {victim}"
+    os.kill(pids[0], signal.SIGKILL)
+    _, said = process.communicate(timeout=90)
+    assert "Traceback" not in said
+    assert _leftovers(run, state) == []
+    went_on = process.returncode == 0 or "have no valid result" in said  # an agent can do without its raylet
+    assert went_on or "insitu resume" in said, said
+    assert not (went_on and victim == "ray::NodeAgent")
+    done = subprocess.run(command("resume", str(run), "--quiet"), capture_output=True, text=True, check=False)
+    _assert_complete(done)
+
+
 def _leftovers(run: Path, state: Path) -> list[str]:
     mark = f"insitu-{_run_id(run) or 'no-run-yet'}"
     deadline = time.monotonic() + GONE_WITHIN_S
