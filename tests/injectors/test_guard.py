@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors import cgroups
-from insitu.injectors.guard import LEASE_S, start
+from insitu.injectors.guard import LEASE_S
 from insitu.injectors.journal import Header, Journal, boot_id
+from insitu.injectors.processes import start_time
 from insitu.injectors.recovery import journals
-from insitu.injectors.undo import Undo, UndoKind, start_time
+from insitu.injectors.undo import Undo, UndoKind
 
 RUN = f"guardtest{os.getpid()}"
 PROMISED_S = LEASE_S + 1.0
@@ -26,7 +27,8 @@ import os, sys, time
 from pathlib import Path
 from insitu.injectors import cgroups, guard
 from insitu.injectors.journal import Header, Journal, boot_id
-from insitu.injectors.undo import Undo, UndoKind, start_time
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import Undo, UndoKind
 run, folder, farewell, owner = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]) or os.getpid()
 state = Path(os.environ["INSITU_STATE"])
 journal = Journal(state, Header(run, owner, start_time(owner), boot_id(), ""))

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from insitu.injectors.errors import ForeignState
 from insitu.injectors.journal import Header, Journal, Locked, boot_id, read, state_folder
-from insitu.injectors.undo import Undo, UndoKind, start_time
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import Undo, UndoKind
 
 HEADER = Header("r1", os.getpid(), start_time(os.getpid()), boot_id(), "/runs/r1")
 UNDOS = st.builds(Undo, st.sampled_from(UndoKind), st.text(max_size=20), st.text("0123456789", max_size=6))

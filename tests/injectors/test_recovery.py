@@ -14,8 +14,9 @@ import pytest
 
 from insitu.injectors import cgroups
 from insitu.injectors.journal import Header, Journal, Locked, boot_id
+from insitu.injectors.processes import start_time
 from insitu.injectors.recovery import journals, marked_groups, recover_journal
-from insitu.injectors.undo import Undo, UndoKind, start_time
+from insitu.injectors.undo import Undo, UndoKind
 
 RUN = f"recoverytest{os.getpid()}"
 LIVING = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "/runs/r")
