@@ -83,9 +83,6 @@ class Header:
     def owner_is_alive(self) -> bool:
         return self.of_this_boot and self.owner.alive()
 
-    def holder_is_alive(self) -> bool:
-        return self.of_this_boot and self.holder.alive()
-
 
 class Journal:
     """An open journal that intents are written to; a context manager.

@@ -104,9 +104,9 @@ def _forget(path: Path, claim: Claim) -> Outcome:
 
 def _undo(path: Path, claim: Claim, entries: Entries, header: Header) -> Outcome:
     rebooted = not header.of_this_boot
-    failures = () if rebooted else _fence(header.holder)
+    at_large = () if rebooted else _fence(header.holder)
     results = carry_out_each(entries.pending, header.ownership, rebooted=rebooted)
-    failures += tuple(dict.fromkeys(result.failure for result in results if result.failure))
+    failures = at_large + tuple(dict.fromkeys(result.failure for result in results if result.failure))
     if header.session_folder:
         if header.owner_is_alive():  # its helpers are still at work for it
             return Outcome(path, Fate.IN_USE, header, results, failures)
@@ -114,14 +114,17 @@ def _undo(path: Path, claim: Claim, entries: Entries, header: Header) -> Outcome
     if not failures:
         claim.delete(touched_folders(entries.pending))
         return Outcome(path, Fate.CLEAN, header, results, rebooted=rebooted)
-    if rebooted or not header.holder_is_alive():
+    if not at_large:  # nobody else writes to the journal any more
         failed = {result.undo for result in results if result.failure}
         claim.mark_done(intent.number for intent in entries.intents if not failed & set(intent.undos))
     return Outcome(path, Fate.DIRTY, header, results, failures, rebooted)
 
 
 def _fence(holder: Process) -> tuple[str, ...]:
-    """End the process that writes the journal: it must not apply anything to a node that is called clean."""
+    """End the process that writes the journal: it must not apply anything to a node that is called clean.
+
+    Gives why it may still.
+    """
     if holder == Process.current():
         return ()
     try:
