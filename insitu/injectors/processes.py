@@ -30,9 +30,14 @@ class Process:
     started: str
 
     @classmethod
+    def of(cls, pid: int) -> Process:
+        """The one that has a pid now."""
+        return cls(pid, start_time(pid))
+
+    @classmethod
     def current(cls) -> Process:
         """The calling process."""
-        return cls(os.getpid(), start_time(os.getpid()))
+        return cls.of(os.getpid())
 
     def alive(self) -> bool:
         """Whether it still runs (or is stopped, but not ended)."""

@@ -112,7 +112,7 @@ def _undo(path: Path, claim: Claim, entries: Entries, header: Header) -> Outcome
             return Outcome(path, Fate.IN_USE, header, results, failures)
         failures += session.end(Path(header.session_folder), header.ownership)
     if not failures:
-        claim.delete(touched_folders(entries.pending))
+        claim.delete(touched_folders(entries.pending))  # a session's folder is among them
         return Outcome(path, Fate.CLEAN, header, results, rebooted=rebooted)
     if not at_large:  # nobody else writes to the journal any more
         failed = {result.undo for result in results if result.failure}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from insitu.injectors.contract import Ownership
-from insitu.injectors.processes import Process, all_pids, environment_of, start_time
+from insitu.injectors.processes import Process, all_pids, environment_of
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 
 VARIABLE = "INSITU_SESSION"
@@ -36,7 +36,7 @@ def members(folder: Path) -> list[Process]:
     """The session's processes."""
     found: list[Process] = []
     for pid in all_pids():
-        process = Process(pid, start_time(pid))  # before the look: whoever has the pid later is not meant
+        process = Process.of(pid)  # before the look: whoever has the pid later is not meant
         if f"{VARIABLE}={folder}" in environment_of(pid) and pid != os.getpid():
             found.append(process)
     return found
