@@ -1,163 +1,196 @@
-"""The guard: a small process per node that undoes everything when whoever ran trials is gone.
+"""The guard: a small process per journal that undoes everything when whoever ran trials is gone, or silent.
 
-Two things end the lease: end of file on its pipe (the agent ended), and the end of the owner (the process
-that the user started, found by pid and start time). It is started twice removed from the agent, so that
-nobody who cleans up the agent's children ends it, too.
+Its lease ends with the holder's end (its pipe closes), with the owner's end (the process that the user
+started), when the holder has not renewed it for a period (it is stopped, hung or starved), and when a deadline
+that the holder has set passes. The guard then ends the holder, so that it cannot wake up and apply levels to a
+node that is called clean, and undoes what the journal holds.
 
-Run as ``python -m insitu.injectors.guard``; imports nothing beyond the standard library and this package.
+It is started by `insitu.injectors.lease`, twice removed from the holder, so that nobody who cleans up the
+holder's children ends it, too. Run as ``python -m insitu.injectors.guard``; imports nothing beyond the standard
+library and this package.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import os
 import select
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from insitu.injectors import journal as journals
 from insitu.injectors import recovery
-from insitu.injectors.undo import start_time
+from insitu.injectors.processes import Process
 
-LEASE_S = 1.0
-"""How long the end of a lease may go unnoticed; everything is undone one second later at the latest."""
-_FAREWELL = b"q"
-_AGENT_S = 30.0
-"""How long an agent may outlive its owner; ray ends it within a second or two."""
-
-
-def watch(pipe: int, journal: Path, owner_pid: int, owner_start: str) -> None:
-    """Wait for the end of the lease, then undo what the journal holds; return at once on a farewell."""
-    owner = _open_owner(owner_pid, owner_start)
-    poller = select.poll()
-    poller.register(pipe, select.POLLIN | select.POLLHUP)
-    if owner is not None:
-        poller.register(owner, select.POLLIN)
-    while owner is not None:
-        ready = {descriptor for descriptor, _ in poller.poll(int(LEASE_S * 1000))}
-        if owner in ready:
-            _outlive_agent(pipe, journal)
-            break
-        if pipe in ready:
-            words = os.read(pipe, 4096)
-            if not words:
-                break
-            if _FAREWELL in words:
-                return
-        if start_time(owner_pid) != owner_start:
-            break
-    _undo(journal)
+LEASE_S = 2.0
+"""How long a holder may be silent; everything is undone one second later at the latest."""
+RENEW, LIMIT, UNLIMIT, FAREWELL = "renew", "limit", "unlimit", "farewell"
+"""What a holder says, one word per line; ``limit`` is followed by a time on the monotonic clock."""
+_LATE_S = 0.25
+"""A guard that wakes so much later than it wanted to was itself stopped or starved."""
+_UNDO_S = 60.0
 
 
-def _outlive_agent(pipe: int, journal: Path) -> None:
-    """The owner is gone, but its agent may not have noticed: undo now, and wait for the agent's end.
+class End(StrEnum):
+    """Why a lease has ended, for the user."""
 
-    Until then it may write another intent, which the journal must still be there for.
-    """
-    poller = select.poll()
-    poller.register(pipe, select.POLLIN | select.POLLHUP)
-    deadline = time.monotonic() + _AGENT_S
-    while time.monotonic() < deadline:
-        recovery.recover_journal(journal, even_if_alive=True, keep=True)
-        if poller.poll(100) and not os.read(pipe, 4096):
-            return
+    HOLDER = "it ended by itself"
+    OWNER = "the command that it worked for ended"
+    SILENCE = f"it gave no sign of life for {LEASE_S:g} s: stopped, hung, or starved of processor time or memory"
+    DEADLINE = "it was still at a trial after the time by which every trial has ended"
 
 
-def _open_owner(pid: int, started: str) -> int | None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        return None
-    return descriptor if start_time(pid) == started else None
+@dataclass(slots=True)
+class Term:
+    """How long the holder may go on; all times are on the monotonic clock, in seconds.
 
-
-def _undo(journal: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        outcome = recovery.recover_journal(journal, even_if_alive=True)
-        if not outcome.failures and not outcome.in_use:
-            break
-        time.sleep(0.05)
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The agent's end of a guard; a context manager that says farewell.
+    That clock stands still while the machine sleeps, for the holder's own timeouts as for this.
 
     Attributes
     ----------
-    pipe
-        Write end; its closing by the kernel is what the guard waits for.
+    period_s
+        Longest silence; infinite where the holder's silence means nothing.
     """
 
-    pipe: int
+    period_s: float
+    renewed_at: float
+    limit: float = math.inf
+    _spared_until: float = -math.inf
+    _spared: bool = False
 
-    def alive(self) -> bool:
-        """Whether the guard still listens."""
-        poller = select.poll()
-        poller.register(self.pipe, 0)  # POLLERR comes unasked, when the read end is closed
-        return not poller.poll(0)
+    @property
+    def end(self) -> float:
+        """When the lease ends if nothing more is heard."""
+        return max(min(self.renewed_at + self.period_s, self.limit), self._spared_until)
 
-    def __enter__(self) -> Self:
-        return self
+    def hear(self, words: list[str], now: float) -> None:
+        """Take what the holder has said; anything is a sign of life."""
+        for word in words:
+            verb, _, argument = word.partition(" ")
+            if verb == LIMIT:
+                self.limit = float(argument)
+            elif verb == UNLIMIT:
+                self.limit = math.inf
+        if words:
+            self.renewed_at = now
+            self._spared = False
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def over(self, now: float, *, woke_late: bool) -> End | None:
+        """Why the lease has ended, if it has.
+
+        A guard that was late has no right to blame the holder: whatever held it up may have held up both. It
+        grants one more period, once until it hears something.
+        """
+        if now < self.end:
+            return None
+        if woke_late and not self._spared:
+            self._spared, self._spared_until = True, now + LEASE_S
+            return None
+        return End.DEADLINE if now >= self.limit else End.SILENCE
+
+
+def watch(pipe: int, holder: Process, owner: Process, period_s: float) -> End | None:
+    """Wait for the end of the lease; ``None`` after a farewell.
+
+    Parameters
+    ----------
+    pipe
+        Read end, nonblocking.
+    period_s
+        See `Term`.
+    """
+    poller = select.poll()
+    poller.register(pipe, select.POLLIN | select.POLLHUP)
+    with contextlib.ExitStack() as stack:
+        watched: dict[int, End] = {}
+        gone: End | None = None
+        for process, end_of in ((holder, End.HOLDER), (owner, End.OWNER)):
+            if (descriptor := process.open()) is None:
+                gone = end_of
+                continue
+            stack.callback(os.close, descriptor)
+            poller.register(descriptor, select.POLLIN)
+            watched[descriptor] = end_of
+        term = Term(period_s, time.monotonic())
+        unread = ""
+        while True:
+            planned = term.end
+            ready = {descriptor for descriptor, _ in poller.poll(_milliseconds(planned - time.monotonic(), gone))}
+            now = time.monotonic()
+            text, closed = _drain(pipe)  # before any judgement: it may have come while we slept
+            *words, unread = (unread + text).split("\n")
+            if FAREWELL in words:
+                return None
+            term.hear(words, now)
+            gone = gone or next((watched[one] for one in ready if one in watched), None)
+            if gone is None and closed:
+                gone = End.HOLDER
+            if (end := gone or term.over(now, woke_late=now > planned + _LATE_S)) is not None:
+                return end
+
+
+def _milliseconds(seconds: float, gone: End | None) -> int | None:
+    if gone is not None:
+        return 0
+    return None if math.isinf(seconds) else max(0, math.ceil(seconds * 1000))
+
+
+def _drain(pipe: int) -> tuple[str, bool]:
+    """All that there is to read, and whether the other end is closed."""
+    text = ""
+    while True:
         try:
-            os.write(self.pipe, _FAREWELL)
-        except BrokenPipeError:
-            pass
-        finally:
-            os.close(self.pipe)
+            part = os.read(pipe, 4096)
+        except BlockingIOError:
+            return text, False
+        if not part:
+            return text, True
+        text += part.decode()
 
 
-def start(journal: Path, owner_pid: int, owner_start: str) -> Lease:
-    """Start a guard for a journal."""
-    theirs, ours = os.pipe2(os.O_CLOEXEC)
-    command = [sys.executable, "-m", __name__, str(theirs), str(journal), str(owner_pid), owner_start]
-    try:
-        subprocess.run(
-            command,
-            pass_fds=(theirs,),
-            stdin=subprocess.DEVNULL,
-            cwd="/",
-            env={
-                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-                "PATH": os.defpath,
-                "INSITU_STATE": str(journal.parent),
-            },
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
-    return Lease(ours)
+def undo(journal: Path) -> None:
+    """Carry out what the journal holds, again and again while something cannot be undone, for a minute."""
+    deadline = time.monotonic() + _UNDO_S
+    pause_s = 0.02
+    while recovery.recover_journal(journal, even_if_alive=True).fate is not recovery.Fate.CLEAN:
+        if time.monotonic() > deadline:
+            return
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 1.0)
+
+
+def _leave_notice(path: Path, end: End) -> None:
+    """Tell the owner, in a folder of its own, why its agent will be found dead."""
+    with contextlib.suppress(OSError):  # the folder is gone, and with it whoever would read
+        path.write_text(end)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipe", type=int)
     parser.add_argument("journal", type=Path)
-    parser.add_argument("owner_pid", type=int)
-    parser.add_argument("owner_start")
+    parser.add_argument("period_s", type=float)
+    parser.add_argument("--notice", type=Path)
     chosen = parser.parse_args()
+    header = journals.read(chosen.journal).header
+    if header is None:
+        parser.error(f"{chosen.journal} has no header")
     if os.fork():
-        os._exit(0)  # the agent waits for this one; the guard itself becomes a child of process 1
+        os._exit(0)  # the holder waits for this one; the guard itself becomes a child of process 1
     os.setsid()
     with open(os.devnull, "r+b") as nothing:
         for stream in (1, 2):
             os.dup2(nothing.fileno(), stream)
-    watch(chosen.pipe, chosen.journal, chosen.owner_pid, chosen.owner_start)
+    end = watch(chosen.pipe, header.holder, header.owner, chosen.period_s)
+    if end is None:
+        return
+    if end in (End.SILENCE, End.DEADLINE) and chosen.notice is not None:
+        _leave_notice(chosen.notice, end)
+    undo(chosen.journal)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The journal of undos: one file per run and node, on disk before the first write, gone when all is undone.
+"""The journal of undos: one file per run and process, on disk before the first write, gone when all is undone.
 
-Format: one JSON document per line. The first is the header (run, owner's pid and start time, boot id, user);
-then ``{"intent": number, "undo": [...], "settings": [...]}``, fsynced, and ``{"done": number}``, not fsynced,
+Format: one JSON document per line. The first is the header (run, owner, holder, boot); then
+``{"intent": number, "undo": [...], "settings": [...]}``, fsynced, and ``{"done": number}``, not fsynced,
 since a lost one only repeats an idempotent undo. A torn last line is an intent whose changes never began, and is
 dropped.
 """
@@ -9,20 +9,20 @@ dropped.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import ForeignState
-from insitu.injectors.undo import Undo, UndoKind, start_time
+from insitu.injectors.processes import Process
+from insitu.injectors.undo import Undo, UndoKind
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 def state_folder() -> Path:
@@ -50,6 +50,8 @@ class Header:
         The process that must be alive for the journal to be in use.
     session_folder
         A marked folder of the owner's helpers (ray), which end and leave when the owner has; empty for none.
+    holder_pid, holder_start
+        The process that writes the journal, filled in by it: ended before anybody else undoes its intents.
     """
 
     run: str
@@ -58,14 +60,28 @@ class Header:
     boot: str
     run_directory: str
     session_folder: str = ""
+    holder_pid: int = 0
+    holder_start: str = ""
     format: int = _FORMAT
 
     @property
     def ownership(self) -> Ownership:
         return Ownership(self.run)
 
+    @property
+    def owner(self) -> Process:
+        return Process(self.owner_pid, self.owner_start)
+
+    @property
+    def holder(self) -> Process:
+        return Process(self.holder_pid, self.holder_start)
+
+    @property
+    def of_this_boot(self) -> bool:
+        return self.boot == boot_id()
+
     def owner_is_alive(self) -> bool:
-        return self.boot == boot_id() and start_time(self.owner_pid) == self.owner_start != ""
+        return self.of_this_boot and self.owner.alive()
 
 
 class Journal:
@@ -76,23 +92,22 @@ class Journal:
     folder
         See `state_folder`.
     header
-        Written when the file is made.
+        Written when the file is made, with this process as the holder.
     """
 
     def __init__(self, folder: Path, header: Header) -> None:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.path = folder / f"insitu-{header.run}-{os.getpid()}.journal"
-        self.header = header
+        _make_durable_folder(folder)
+        process = Process.current()
+        self.path = folder / f"insitu-{header.run}-{process.pid}.journal"
+        self.header = replace(header, holder_pid=process.pid, holder_start=process.started)
         self._next = 0
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._open: dict[int, tuple[Undo, ...]] = {}
+        self._touched: set[Path] = set()
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            os.write(self._file, _line(asdict(header)))
+            os.write(self._file, encode(asdict(self.header)))
             os.fsync(self._file)
-            parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(parent)
-            finally:
-                os.close(parent)
+            sync_folders([folder])
         except OSError:
             os.close(self._file)
             self.path.unlink(missing_ok=True)
@@ -112,16 +127,19 @@ class Journal:
         }
         self._append(entry)
         os.fdatasync(self._file)
+        self._open[number] = tuple(undos)
+        self._touched |= touched_folders(undos)
         return number
 
     def done(self, number: int) -> None:
         """Record that an intent's undos have been carried out and verified."""
         self._append({"done": number})
+        self._open.pop(number, None)
 
     def _append(self, document: dict[str, object]) -> None:
         """Add a line or nothing: on a full disk the kernel may take a part that a later line would join."""
         size = os.fstat(self._file).st_size
-        line = _line(document)
+        line = encode(document)
         try:
             if os.write(self._file, line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
@@ -135,7 +153,8 @@ class Journal:
             return
         os.close(self._file)
         self._file = -1
-        if not read(self.path).pending:
+        if not self._open:
+            sync_folders(self._touched)
             self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -151,18 +170,33 @@ class Journal:
 
 
 @dataclass(frozen=True, slots=True)
+class Intent:
+    """Undos that were recorded together, with what was about to be written."""
+
+    number: int
+    undos: tuple[Undo, ...]
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Entries:
     """What a journal says.
 
     Attributes
     ----------
-    pending
-        Undos of intents that were not marked done, in the order in which to carry them out: the latest
-        intent first, and within one the order in which it was written.
+    header
+        ``None`` if it was torn before its header was whole: nothing had begun.
+    intents
+        Those that were not marked done, the latest first.
     """
 
     header: Header | None
-    pending: tuple[Undo, ...] = field(default=())
+    intents: tuple[Intent, ...] = field(default=())
+
+    @property
+    def pending(self) -> tuple[Undo, ...]:
+        """Undos to carry out: of the latest intent first, and within one as it was written."""
+        return tuple(undo for intent in self.intents for undo in intent.undos)
 
 
 def read(path: Path) -> Entries:
@@ -173,56 +207,59 @@ def read(path: Path) -> Entries:
     ForeignState
         If the file is no journal of a format that this version knows; it is left alone.
     """
-    lines = path.read_bytes().split(b"\n")
-    whole = lines[:-1]  # what follows the last newline is torn
-    if not whole:
-        return Entries(None)
-    try:
-        documents = [json.loads(line) for line in whole]
-        header = Header(**documents[0])
-        if header.format != _FORMAT:
-            raise ValueError(f"format {header.format}")
-        intents: dict[int, tuple[Undo, ...]] = {}
-        for document in documents[1:]:
-            if "intent" in document:
-                undos = document["undo"]
-                intents[document["intent"]] = tuple(
-                    Undo(UndoKind(undo["kind"]), undo["path"], undo["started"]) for undo in undos
-                )
-            else:
-                intents.pop(document["done"], None)
-    except (ValueError, TypeError, KeyError) as exc:
-        raise ForeignState(f"{path} is not a journal that this version can read ({exc})") from exc
-    pending = tuple(undo for number in sorted(intents, reverse=True) for undo in intents[number])
-    return Entries(header, pending)
+    return decode(path.read_bytes(), path)
 
 
-def _line(document: dict[str, object]) -> bytes:
+def encode(document: dict[str, object]) -> bytes:
+    """One line of a journal."""
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-class Locked:
-    """Hold a journal against a second recovery; a context manager. `held` is false if another has it."""
+def decode(content: bytes, path: Path) -> Entries:
+    """What the bytes of a journal say; see `read`."""
+    lines = content.split(b"\n")[:-1]  # what follows the last newline is torn
+    if not lines:
+        return Entries(None)
+    try:
+        documents = [json.loads(line) for line in lines]
+        if documents[0]["format"] != _FORMAT:
+            raise ValueError(f"format {documents[0]['format']}, this is {_FORMAT}")
+        header = Header(**documents[0])
+        intents: dict[int, Intent] = {}
+        for document in documents[1:]:
+            if "intent" in document:
+                number = document["intent"]
+                undos = tuple(Undo(**(undo | {"kind": UndoKind(undo["kind"])})) for undo in document["undo"])
+                intents[number] = Intent(number, undos, tuple(document["settings"]))
+            else:
+                intents.pop(document["done"], None)
+    except (ValueError, TypeError, KeyError) as exc:
+        raise ForeignState(
+            f"{path} is not a journal that this version can read ({exc}); left alone",
+            "use the version of insitu that wrote it",
+        ) from exc
+    return Entries(header, tuple(intents[number] for number in sorted(intents, reverse=True)))
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = -1
-        self.held = False
 
-    def __enter__(self) -> Self:
+def touched_folders(undos: Iterable[Undo]) -> set[Path]:
+    """Folders whose entries undos delete."""
+    return {Path(undo.path).parent for undo in undos if undo.kind is UndoKind.FOLDER}
+
+
+def sync_folders(folders: Iterable[Path]) -> None:
+    """Make entries and deletions in folders durable; those that are gone have been deleted themselves."""
+    for folder in folders:
         try:
-            self._file = os.open(self._path, os.O_RDONLY)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.held = True
-        except (FileNotFoundError, BlockingIOError):
-            self.held = False
-        return self
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._file >= 0:
-            os.close(self._file)
+
+def _make_durable_folder(folder: Path) -> None:
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    sync_folders(path.parent for path in missing)

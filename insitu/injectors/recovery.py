@@ -1,76 +1,55 @@
-"""Finding and undoing what a dead owner left: by its journals, and by its mark."""
+"""Undoing what a dead owner left, by its journals: by the guard, by ``insitu recover``, by the next run."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
-from insitu.injectors import cgroups
-from insitu.injectors.errors import InjectorError
-from insitu.injectors.journal import Header, Locked, boot_id, read, state_folder
-from insitu.injectors.undo import Undo, UndoKind, carry_out_all, start_time
+from insitu.injectors import session
+from insitu.injectors.claim import Claim
+from insitu.injectors.errors import InjectorError, UndoFailed
+from insitu.injectors.journal import Entries, Header, state_folder, touched_folders
+from insitu.injectors.processes import Process, start_time
+from insitu.injectors.undo import Result, carry_out_each
 
 MARK = "insitu-"
-_QUIET_ROUNDS, _ROUND_S = 4, 0.1
-"""How long a dead owner's helpers must stay away before they count as gone."""
+
+
+class Fate(StrEnum):
+    """What became of one journal."""
+
+    CLEAN = "clean"
+    """All that it held is undone and verified; the journal is deleted."""
+    IN_USE = "in_use"
+    """Its owner is alive, so it was left alone."""
+    BUSY = "busy"
+    """Another recovery is at it, so it was left alone."""
+    DIRTY = "dirty"
+    """Something could not be undone, or not be understood; the journal is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one journal.
+    """What became of one journal, and of what it held.
 
     Attributes
     ----------
-    in_use
-        Its owner is alive (or another recovery is at it), so it was left alone.
-    pending
-        Actions that the journal held; all of them were tried.
+    results
+        One for each undo that it held; all of them were tried.
     failures
-        Actions that could not be, with the reason.
+        What could not be done, with the reason.
+    rebooted
+        It is of an earlier boot.
     """
 
     journal: Path
+    fate: Fate
     header: Header | None = None
-    in_use: bool = False
-    pending: tuple[Undo, ...] = ()
+    results: tuple[Result, ...] = ()
     failures: tuple[str, ...] = ()
     rebooted: bool = False
-
-
-def recover_journal(path: Path, *, even_if_alive: bool = False, keep: bool = False) -> Outcome:
-    """Carry out what one journal still holds, and delete it when nothing is left.
-
-    Parameters
-    ----------
-    even_if_alive
-        For the guard, which knows that the lease has ended although the owner may still be dying.
-    keep
-        Leave the journal: somebody may still write to it.
-    """
-    with Locked(path) as lock:
-        if not lock.held:
-            return Outcome(path, in_use=path.exists())
-        try:
-            entries = read(path)
-        except InjectorError as exc:
-            return Outcome(path, failures=(str(exc),))
-        header = entries.header
-        if header is None:  # torn before its header was whole: nothing had begun
-            path.unlink(missing_ok=True)
-            return Outcome(path)
-        if not even_if_alive and header.owner_is_alive():
-            return Outcome(path, header, in_use=True)
-        failures = carry_out_all(entries.pending, header.ownership)
-        # a dying owner's pipes close a moment before its pid is free: its session ends with the pid
-        dying = bool(header.session_folder) and header.owner_is_alive()
-        if header.session_folder and not dying:
-            failures += _end_session(header)
-        if not failures and not dying and not keep:
-            path.unlink(missing_ok=True)
-        return Outcome(path, header, dying, entries.pending, failures, header.boot != boot_id())
 
 
 def journals(folder: Path | None = None) -> tuple[Path, ...]:
@@ -78,49 +57,78 @@ def journals(folder: Path | None = None) -> tuple[Path, ...]:
     return tuple(sorted((folder or state_folder()).glob(f"{MARK}*.journal")))
 
 
-def marked_groups() -> Iterator[Path]:
-    """Control groups with our mark in the places where this process would make them."""
-    parents = dict.fromkeys(cgroups.discover().parents.values())
-    for parent in parents:
-        yield from sorted(path for path in parent.glob(f"{MARK}*") if path.is_dir())
-
-
-def _end_session(header: Header, *, within_s: float = 8.0) -> tuple[str, ...]:
-    """End the owner's helpers and delete their folder, until neither has come back; gives the failures.
-
-    A helper that is being started while the others are ended is seen only in the next round, and may have
-    made the folder again.
-    """
-    folder = Path(header.session_folder)
-    if not header.ownership.owns(folder):
-        return (f"{folder} does not carry the mark {header.ownership.prefix}; left alone",)
-    failures: tuple[str, ...] = ()
+def recover_all(folder: Path | None = None, *, within_s: float = 10.0) -> tuple[Outcome, ...]:
+    """Carry out what every journal of a dead owner holds; a guard that is at one is waited for so long."""
     deadline = time.monotonic() + within_s
-    quiet_rounds = 0
-    while quiet_rounds < _QUIET_ROUNDS and time.monotonic() < deadline:
-        users = _users_of(folder)
-        quiet_rounds = quiet_rounds + 1 if not users and not folder.exists() else 0
-        undos = [Undo(UndoKind.PROCESS, f"/proc/{pid}", start_time(pid)) for pid in users]
-        failures = carry_out_all([*undos, Undo(UndoKind.FOLDER, str(folder))], header.ownership)
-        time.sleep(_ROUND_S)
-    return failures
+    outcomes = {path: recover_journal(path) for path in journals(folder)}
+    while busy := [path for path, outcome in outcomes.items() if outcome.fate is Fate.BUSY]:
+        if time.monotonic() > deadline:
+            problem = f"another recovery has been at it for {within_s:g} s"
+            outcomes |= {path: Outcome(path, Fate.BUSY, failures=(f"{path}: {problem}",)) for path in busy}
+            break
+        time.sleep(0.1)
+        outcomes |= {path: recover_journal(path) for path in busy}
+    return tuple(outcomes.values())
 
 
-def _users_of(folder: Path) -> list[int]:
-    """Processes that have `folder` in their command line, or a file below it open."""
-    wanted = os.fsencode(folder)
-    users: list[int] = []
-    for entry in os.scandir(b"/proc"):
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            with open(entry.path + b"/cmdline", "rb") as file:
-                uses = wanted in file.read()
-            uses = uses or any(
-                os.readlink(descriptor.path).startswith(wanted) for descriptor in os.scandir(entry.path + b"/fd")
-            )
-        except OSError:  # ended meanwhile, or another user's
-            continue
-        if uses:
-            users.append(int(entry.name))
-    return users
+def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
+    """End the journal's holder, carry out what it still holds, and delete it when nothing is left.
+
+    Parameters
+    ----------
+    even_if_alive
+        For whoever knows that the lease has ended although the owner lives.
+    """
+    try:
+        with Claim(path) as claim:
+            if not claim.held:
+                return Outcome(path, Fate.BUSY if path.exists() else Fate.CLEAN)
+            entries = claim.entries()
+            if entries.header is None:
+                return _forget(path, claim)
+            if not even_if_alive and entries.header.owner_is_alive():
+                return Outcome(path, Fate.IN_USE, entries.header)
+            return _undo(path, claim, entries, entries.header)
+    except (InjectorError, OSError) as exc:
+        return Outcome(path, Fate.DIRTY, failures=(f"{exc}",))
+
+
+def _forget(path: Path, claim: Claim) -> Outcome:
+    """No whole header: nothing had begun. Whoever made the file may be about to write one, though."""
+    maker = path.stem.rpartition("-")[2]
+    if maker.isdigit() and start_time(int(maker)):
+        return Outcome(path, Fate.IN_USE)
+    claim.delete(())
+    return Outcome(path, Fate.CLEAN)
+
+
+def _undo(path: Path, claim: Claim, entries: Entries, header: Header) -> Outcome:
+    rebooted = not header.of_this_boot
+    at_large = () if rebooted else _fence(header.holder)
+    results = carry_out_each(entries.pending, header.ownership, rebooted=rebooted)
+    failures = at_large + tuple(dict.fromkeys(result.failure for result in results if result.failure))
+    if header.session_folder:
+        if header.owner_is_alive():  # its helpers are still at work for it
+            return Outcome(path, Fate.IN_USE, header, results, failures)
+        failures += session.end(Path(header.session_folder), header.ownership)
+    if not failures:
+        claim.delete(touched_folders(entries.pending))  # a session's folder is among them
+        return Outcome(path, Fate.CLEAN, header, results, rebooted=rebooted)
+    if not at_large:  # nobody else writes to the journal any more
+        failed = {result.undo for result in results if result.failure}
+        claim.mark_done(intent.number for intent in entries.intents if not failed & set(intent.undos))
+    return Outcome(path, Fate.DIRTY, header, results, failures, rebooted)
+
+
+def _fence(holder: Process) -> tuple[str, ...]:
+    """End the process that writes the journal: it must not apply anything to a node that is called clean.
+
+    Gives why it may still.
+    """
+    if holder == Process.current():
+        return ()
+    try:
+        holder.end()
+    except UndoFailed as exc:
+        return (str(exc),)
+    return ()

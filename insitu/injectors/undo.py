@@ -1,6 +1,7 @@
 """Undo as data: what to put back, written before anything is changed, carried out by whoever comes first.
 
-Every action is idempotent, checks that its object carries the run's mark, and verifies that it is gone.
+Every action is idempotent, checks that its object is ours (by the run's mark in its name, a process's start
+time, or the text that we wrote), and verifies what it did.
 """
 
 from __future__ import annotations
@@ -8,25 +9,27 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
-from insitu.injectors import cgroups
+from insitu.injectors import cgroups, host_value
 from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import ForeignState, InjectorError, UndoFailed
+from insitu.injectors.processes import Process
 
 
 class UndoKind(StrEnum):
-    """What an undo record puts back."""
+    """What an undo record puts back, in the order in which kinds are carried out: first what could still act."""
 
     PROCESS = "process"
     """End a process, known by its pid and start time."""
     CGROUP = "cgroup"
     """End everything in a control group and remove it."""
+    VALUE = "value"
+    """Write a value of the host back into its file, unless somebody else has changed it since."""
     FOLDER = "folder"
     """Delete a folder of ours with what is in it, or a file."""
 
@@ -38,80 +41,130 @@ class Undo:
     Attributes
     ----------
     path
-        Group or folder; for a process, ``/proc/<pid>``.
+        Group, folder or file of a value; for a process, ``/proc/<pid>``.
     started
         Of a process: its start time in clock ticks since boot.
+    prior
+        Of a value: what its file read before, by `host_value.read_value`.
+    written
+        Of a value: what its file will read once we have written.
     """
 
     kind: UndoKind
     path: str
     started: str = ""
+    prior: str = ""
+    written: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.path}"
 
+    @property
+    def process(self) -> Process:
+        """The process that is meant."""
+        return Process(int(Path(self.path).name), self.started)
 
-def carry_out(undo: Undo, owner: Ownership) -> None:
-    """Put one thing back and verify it.
+    @property
+    def change(self) -> host_value.Change:
+        """The change of a value that is meant."""
+        return host_value.Change(self.path, self.prior, (self.written,))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one undo: a failure, or none and perhaps a note."""
+
+    undo: Undo
+    failure: str = ""
+    note: str = ""
+
+
+def carry_out(undo: Undo, owner: Ownership, *, rebooted: bool = False) -> str:
+    """Put one thing back and verify it; done already is fine.
+
+    Parameters
+    ----------
+    rebooted
+        The undo is of an earlier boot, which took its processes and control groups with it.
+
+    Returns
+    -------
+    str
+        What there is to know beyond success; mostly nothing.
 
     Raises
     ------
     ForeignState
-        If the object does not carry the owner's mark; it is left alone.
+        If the object is not, or no longer, ours; it is left alone.
     UndoFailed
         If it is still there afterwards.
     """
     match undo.kind:
-        case UndoKind.PROCESS:
-            _end_process(int(Path(undo.path).name), undo.started)
-        case UndoKind.CGROUP:
-            _require_mark(undo.path, owner)
-            cgroups.remove(Path(undo.path))
+        case UndoKind.VALUE:
+            return host_value.put_back(undo.change, rebooted=rebooted)
         case UndoKind.FOLDER:
             _require_mark(undo.path, owner)
             _delete(Path(undo.path))
+        case UndoKind.PROCESS | UndoKind.CGROUP if rebooted:  # what has the pid or the path now is another
+            return "it was gone with the boot"
+        case UndoKind.PROCESS:
+            undo.process.end()
+        case UndoKind.CGROUP:
+            _require_mark(undo.path, owner)
+            cgroups.remove(Path(undo.path))
+    return ""
+
+
+def carry_out_each(undos: Sequence[Undo], owner: Ownership, *, rebooted: bool = False) -> tuple[Result, ...]:
+    """Carry out undos, given the latest first, whatever fails; see `carry_out`.
+
+    Changes of the same value are put back in one step, so that whoever comes second recognises it as done.
+    """
+    results: list[Result] = []
+    for kind in UndoKind:
+        of_kind = [undo for undo in undos if undo.kind is kind]
+        if kind is not UndoKind.VALUE:
+            results.extend(_try(undo, partial(carry_out, undo, owner, rebooted=rebooted)) for undo in of_kind)
+            continue
+        for change in host_value.chains([undo.change for undo in of_kind]):
+            first, *others = [undo for undo in of_kind if undo.path == change.path]
+            result = _try(first, partial(host_value.put_back, change, rebooted=rebooted))
+            results += [result, *(replace(result, undo=undo) for undo in others)]
+    return tuple(results)
 
 
 def carry_out_all(undos: Sequence[Undo], owner: Ownership) -> tuple[str, ...]:
-    """Carry out undos one after the other, whatever fails; gives the failures."""
-    failures: list[str] = []
-    for undo in undos:
-        try:
-            carry_out(undo, owner)
-        except (InjectorError, OSError) as exc:
-            failures.append(f"{undo}: {exc}")
-    return tuple(failures)
+    """Carry out undos of this boot, given the latest first, whatever fails; gives the failures."""
+    failures = (result.failure for result in carry_out_each(undos, owner) if result.failure)
+    return tuple(dict.fromkeys(failures))
+
+
+def look(undo: Undo, *, rebooted: bool = False) -> str:
+    """What there is of an undo's object now, in a few words; changes nothing."""
+    match undo.kind:
+        case UndoKind.VALUE:
+            try:
+                now = host_value.read_value(undo.path).strip()
+            except (InjectorError, OSError) as exc:
+                return f"unreadable: {exc}"
+            return f"reads {now!r}, was {undo.prior.strip()!r}, {undo.written.strip()!r} written"
+        case UndoKind.PROCESS:
+            there = not rebooted and undo.process.alive()
+        case UndoKind.CGROUP | UndoKind.FOLDER:
+            there = os.path.lexists(undo.path)
+    return "there" if there else "gone"
+
+
+def _try(undo: Undo, act: Callable[[], str]) -> Result:
+    try:
+        return Result(undo, note=act())
+    except (InjectorError, OSError) as exc:
+        return Result(undo, failure=f"{undo}: {exc}")
 
 
 def _require_mark(path: str, owner: Ownership) -> None:
     if not owner.owns(path):
         raise ForeignState(f"{path} does not carry the mark {owner.prefix}; left alone")
-
-
-def start_time(pid: int) -> str:
-    """Start time of a process in clock ticks since boot, empty if there is none: pids are used again."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _end_process(pid: int, started: str) -> None:
-    if not started or start_time(pid) != started:
-        return
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    except PermissionError as exc:
-        raise UndoFailed(f"process {pid} belongs to another user", "run insitu recover as that user") from exc
-    deadline = time.monotonic() + 2.0
-    while start_time(pid) == started:
-        if time.monotonic() > deadline:
-            raise UndoFailed(f"process {pid} does not end", "insitu recover")
-        time.sleep(0.002)
 
 
 def _delete(path: Path) -> None:
@@ -123,24 +176,26 @@ def _delete(path: Path) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        path.unlink()
+        path.unlink(missing_ok=True)
         return
     except OSError as exc:
         if exc.errno != errno.ENOTEMPTY:
             raise UndoFailed(f"cannot delete {path}: {exc.strerror}", "insitu recover") from exc
-    shutil.rmtree(path, onerror=lambda _function, name, _error: _force(name))
+    shutil.rmtree(path, onerror=lambda _function, name, _error: _force(name, str(path)))
     if path.exists():
         raise UndoFailed(f"{path} is still there", "insitu recover")
 
 
-def _force(name: str) -> None:
+def _force(name: str, top: str) -> None:
     """A subject may have made folders that even their owner cannot list, in each other."""
+    if name == top:  # what refuses is the folder around it, which is not ours to change
+        return
     parent = os.path.dirname(name)
     try:
         os.chmod(parent, 0o700)
         if os.path.isdir(name) and not os.path.islink(name):
             os.chmod(name, 0o700)
-            shutil.rmtree(name, onerror=lambda _function, inner, _: None if inner == name else _force(inner))
+            shutil.rmtree(name, onerror=lambda _, inner, __: None if inner == name else _force(inner, top))
         elif os.path.lexists(name):
             os.unlink(name)
     except OSError:

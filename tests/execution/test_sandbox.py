@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from insitu.injectors.undo import start_time
+from insitu.injectors.processes import start_time
 from insitu.orchestrator.execution.sandbox import protocol
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
 from tests.execution.sandboxed import Result, launcher_in, prepare, split, watch

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors.journal import read
-from insitu.injectors.undo import UndoKind, carry_out, start_time
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import UndoKind, carry_out
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
@@ -238,12 +239,11 @@ def test_what_cannot_be_undone_makes_the_node_dirty(agent: NodeAgent, monkeypatc
             agent.run(order("touch", "{scratch}/left"))
     assert "is still there" in caught.value.message
     assert caught.value.hint == "insitu recover"
-    pending = read(agent.bench.journal.path).pending
-    for left in pending:
-        if Path(left.path) not in agent.bench.workspace.lasting:
-            carry_out(left, agent.bench.journal.header.ownership)
-    for number in (1, 2):  # the group, and the trial on it
-        agent.bench.journal.done(number)
+    journal = agent.bench.journal
+    for intent in read(journal.path).intents[:2]:  # the trial, and the group it is on
+        for left in intent.undos:
+            carry_out(left, journal.header.ownership)
+        journal.done(intent.number)
 
 
 def test_data_is_made_once_and_is_there_for_every_trial(agent: NodeAgent, run: Run) -> None:

@@ -1,8 +1,9 @@
-"""A real guard: whoever is killed, the node is clean again within the lease and one second."""
+"""A real guard: whoever is killed, stopped or hangs, the node is clean again within the lease and one second."""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,141 +13,125 @@ from pathlib import Path
 
 import pytest
 
-from insitu.injectors import cgroups
-from insitu.injectors.guard import LEASE_S, start
+from insitu.injectors import cgroups, guard
+from insitu.injectors.guard import LEASE_S, End
 from insitu.injectors.journal import Header, Journal, boot_id
-from insitu.injectors.recovery import journals
-from insitu.injectors.undo import Undo, UndoKind, start_time
+from insitu.injectors.lease import Lease, NoGuard
+from insitu.injectors.processes import Process, start_time
+from insitu.injectors.recovery import Fate, journals, recover_journal
+from tests.injectors.holder import Holder, guards_of
 
 RUN = f"guardtest{os.getpid()}"
 PROMISED_S = LEASE_S + 1.0
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
-AGENT = """
-import os, sys, time
-from pathlib import Path
-from insitu.injectors import cgroups, guard
-from insitu.injectors.journal import Header, Journal, boot_id
-from insitu.injectors.undo import Undo, UndoKind, start_time
-run, folder, farewell, owner = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]) or os.getpid()
-state = Path(os.environ["INSITU_STATE"])
-journal = Journal(state, Header(run, owner, start_time(owner), boot_id(), ""))
-controllers = ("cpu", "pids") if os.geteuid() == 0 else ()
-plan = cgroups.plan_group(cgroups.discover(), f"insitu-{run}-t1", controllers)
-undos = [Undo(UndoKind.CGROUP, str(path)) for path in plan.paths] + [Undo(UndoKind.FOLDER, str(folder))]
-lease = guard.start(journal.path, owner, start_time(owner))
-journal.intend(undos)
-cgroups.create(plan)
-folder.mkdir()
-subject = os.fork()
-if subject == 0:
-    os.close(lease.pipe)
-    for path in plan.paths:
-        (path / "cgroup.procs").write_text("0")
-    while True:
-        time.sleep(60)
-for path in plan.paths:
-    while (path / "cgroup.procs").read_text().split() != [str(subject)]:
-        time.sleep(0.001)
-print(subject, *plan.paths, flush=True)
-if farewell == "farewell":
-    sys.stdin.readline()
-    with lease:
-        pass
-sys.stdin.readline()
-"""
-
-
-class Agent:
-    """A process that holds a lease, with a group, a folder and a subject."""
-
-    def __init__(self, folder: Path, farewell: bool, owner: int) -> None:
-        self.folder = folder
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", AGENT, RUN, str(folder), "farewell" if farewell else "", str(owner)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        subject, *groups = self.process.stdout.readline().split()
-        self.subject, self.groups = int(subject), [Path(group) for group in groups]
-
-    def left(self) -> list[str]:
-        """What of it is still there."""
-        there = [str(path) for path in (*self.groups, self.folder) if path.exists()]
-        # without control groups the subject ends with its sandbox, which this agent has none of
-        return there + [f"process {self.subject}" for _ in "x" if self.groups and start_time(self.subject)]
-
-    def end(self) -> None:
-        self.process.kill()
-        if start_time(self.subject):  # it has the pipe, too, and would keep it open
-            os.kill(self.subject, signal.SIGKILL)
-        self.process.communicate()
+Begin = Callable[..., Holder]
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
-    agents: list[Agent] = []
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Makes holders, and ends them."""
+    holders: list[Holder] = []
 
-    def begin(farewell: bool = False, owner: int = 0) -> Agent:
-        agents.append(Agent(tmp_path / f"insitu-{RUN}-t1", farewell, owner))
-        return agents[-1]
+    def begin(owner: int = 0, *, endures_silence: bool = False) -> Holder:
+        holders.append(Holder(RUN, tmp_path / f"insitu-{RUN}-t1", owner, endures_silence=endures_silence))
+        return holders[-1]
 
     yield begin
-    for one in agents:
+    for one in holders:
         one.end()
 
 
-def wait_until_clean(agent: Agent, state: Path) -> None:
+def wait_for(condition: Callable[[], object], within_s: float = 10.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert condition()
+
+
+def assert_clean_in_time(one: Holder, state: Path) -> None:
     deadline = time.monotonic() + PROMISED_S
-    while (agent.left() or journals(state)) and time.monotonic() < deadline:
+    while (one.left() or journals(state)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert agent.left() == []
+    assert one.left() == []
     assert journals(state) == ()
 
 
-def test_a_killed_agent_leaves_nothing(agent: Callable[..., Agent], state: Path) -> None:
-    one = agent()
+def assert_ended_by_its_guard(one: Holder, reason: End) -> None:
+    assert one.process.wait(timeout=10) == -signal.SIGKILL
+    assert one.notice.read_text() == reason
+
+
+def only_guard(state: Path) -> int:
+    wait_for(lambda: len(guards_of(state)) == 1)
+    (pid,) = guards_of(state)
+    return pid
+
+
+def test_a_killed_holder_leaves_nothing_though_a_child_of_it_keeps_the_pipe(begin: Begin, state: Path) -> None:
+    one = begin()
     assert one.left()
     one.process.kill()
-    wait_until_clean(one, state)
+    assert_clean_in_time(one, state)
+    assert not one.notice.exists()
 
 
-def test_a_killed_owner_leaves_nothing_even_while_the_agent_lives(
-    agent: Callable[..., Agent], state: Path
-) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as owner:
-        try:
-            one = agent(owner=owner.pid)
-        finally:
-            owner.kill()
-    deadline = time.monotonic() + PROMISED_S
-    while one.left() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert one.left() == []
-    assert one.process.poll() is None
-    assert journals(state) != (), "the agent may still write an intent"
-    one.process.kill()
-    wait_until_clean(one, state)
+def test_a_stopped_holder_is_ended_and_leaves_nothing(begin: Begin, state: Path) -> None:
+    one = begin()
+    one.process.send_signal(signal.SIGSTOP)
+    assert_clean_in_time(one, state)
+    assert_ended_by_its_guard(one, End.SILENCE)
 
 
-def test_a_stopped_agent_that_is_killed_leaves_nothing(agent: Callable[..., Agent], state: Path) -> None:
-    one = agent()
+def test_a_stopped_holder_that_is_killed_leaves_nothing(begin: Begin, state: Path) -> None:
+    one = begin()
     one.process.send_signal(signal.SIGSTOP)
     one.process.kill()
-    wait_until_clean(one, state)
+    assert_clean_in_time(one, state)
 
 
-def test_after_a_farewell_nothing_is_undone(agent: Callable[..., Agent], state: Path) -> None:
-    one = agent(farewell=True)
+def test_a_holder_that_is_past_its_limit_is_ended_though_it_renews(begin: Begin, state: Path) -> None:
+    one = begin()
+    one.tell("limit 0.3")
+    assert_clean_in_time(one, state)
+    assert_ended_by_its_guard(one, End.DEADLINE)
+
+
+def test_a_limit_that_was_kept_is_forgotten_and_a_busy_holder_renews(begin: Begin, state: Path) -> None:
+    one = begin()
     before = one.left()
-    assert one.process.stdin is not None
-    one.process.stdin.write("\n")
-    one.process.stdin.flush()
-    deadline = time.monotonic() + 10
-    while guards_of(state) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert guards_of(state) == []
+    one.tell("limit-and-return 0.2")
+    one.tell(f"busy {LEASE_S + 0.5}")
+    assert one.process.poll() is None
+    assert one.left() == before
+
+
+def test_a_killed_owner_leaves_nothing_nor_its_holder(begin: Begin, state: Path) -> None:
+    with subprocess.Popen(SLEEP) as owner:
+        try:
+            one = begin(owner=owner.pid)
+        finally:
+            owner.kill()
+    assert_clean_in_time(one, state)
+    assert one.process.wait(timeout=10) == -signal.SIGKILL
+
+
+def test_a_holder_that_endures_silence_may_be_stopped_but_not_killed(begin: Begin, state: Path) -> None:
+    one = begin(endures_silence=True)
+    before = one.left()
+    one.process.send_signal(signal.SIGSTOP)
+    time.sleep(LEASE_S + 0.5)
+    assert one.left() == before
+    one.process.send_signal(signal.SIGCONT)
+    one.process.kill()
+    assert_clean_in_time(one, state)
+
+
+def test_after_a_farewell_nothing_is_undone(begin: Begin, state: Path) -> None:
+    one = begin()
+    before = one.left()
+    one.tell("farewell")
+    wait_for(lambda: not guards_of(state))
     one.process.kill()
     one.process.wait()
     assert one.left() == before
@@ -157,46 +142,105 @@ def test_after_a_farewell_nothing_is_undone(agent: Callable[..., Agent], state: 
     one.folder.rmdir()
 
 
-def guards_of(state: Path) -> list[int]:
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"insitu.injectors.guard" in command and os.fsencode(state) in command:
-                found.append(int(entry.name))
-    return found
+def test_a_killed_guard_is_replaced_at_once_and_its_limit_with_it(begin: Begin, state: Path) -> None:
+    one = begin()
+    one.tell("limit 3")
+    first = only_guard(state)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: [pid for pid in guards_of(state) if pid != first], within_s=1.0)
+    assert one.process.poll() is None
+    assert one.left()
+    wait_for(lambda: not one.left() and not journals(state), within_s=3.0 + 1.0)
+    assert_ended_by_its_guard(one, End.DEADLINE)
 
 
-def test_a_lease_knows_whether_its_guard_lives(state: Path) -> None:
-    own = start_time(os.getpid())
-    with Journal(state, Header(RUN, os.getpid(), own, boot_id(), "")) as journal:
-        with start(journal.path, os.getpid(), own) as lease:
-            assert lease.alive()
-            (pid,) = guards_of(state)
-            os.kill(pid, signal.SIGKILL)
-            deadline = time.monotonic() + 10
-            while lease.alive() and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert not lease.alive()
-        with start(journal.path, os.getpid(), own) as another:
-            assert another.alive()
+def test_the_replacement_of_a_guard_undoes_as_well(begin: Begin, state: Path) -> None:
+    one = begin()
+    first = only_guard(state)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: first not in guards_of(state) and len(guards_of(state)) == 1)
+    time.sleep(0.3)  # a guard that is being started has the command line already
+    one.process.kill()
+    assert_clean_in_time(one, state)
 
 
-def test_an_owner_that_is_gone_before_the_guard_looks_is_undone_at_once(state: Path, tmp_path: Path) -> None:
-    folder = tmp_path / f"insitu-{RUN}-t1"
-    folder.mkdir()
-    journal = Journal(state, Header(RUN, 2**22 + 1, "1", boot_id(), ""))
-    journal.intend([Undo(UndoKind.FOLDER, str(folder))])
-    with start(journal.path, 2**22 + 1, "1"):
-        deadline = time.monotonic() + PROMISED_S
-        while folder.exists() and time.monotonic() < deadline:
+def test_a_guard_that_was_stopped_and_continued_undoes_nothing(begin: Begin, state: Path) -> None:
+    one = begin()
+    first, before = only_guard(state), one.left()
+    os.kill(first, signal.SIGSTOP)
+    time.sleep(LEASE_S / 2)
+    os.kill(first, signal.SIGCONT)
+    time.sleep(LEASE_S)
+    assert guards_of(state) == [first]
+    assert one.process.poll() is None
+    assert one.left() == before
+
+
+def test_a_guard_that_stays_stopped_is_replaced_and_leaves_when_it_wakes(begin: Begin, state: Path) -> None:
+    one = begin()
+    first, before = only_guard(state), one.left()
+    os.kill(first, signal.SIGSTOP)
+    wait_for(lambda: len(guards_of(state)) == 2)
+    os.kill(first, signal.SIGCONT)
+    wait_for(lambda: first not in guards_of(state))
+    assert one.process.poll() is None
+    assert one.left() == before
+    one.process.kill()
+    assert_clean_in_time(one, state)
+
+
+def test_with_its_guard_stopped_for_good_a_killed_holder_leaves_nothing(begin: Begin, state: Path) -> None:
+    one = begin()
+    first = only_guard(state)
+    os.kill(first, signal.SIGSTOP)
+    try:
+        wait_for(lambda: len(guards_of(state)) == 2)
+        time.sleep(0.3)
+        one.process.kill()
+        assert_clean_in_time(one, state)
+    finally:
+        os.kill(first, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("attempt", range(6))
+def test_killed_while_its_guard_is_replaced_recover_finishes(begin: Begin, state: Path, attempt: int) -> None:
+    one = begin()
+    os.kill(only_guard(state), signal.SIGKILL)
+    time.sleep(random.Random(attempt).uniform(0, 0.15))
+    one.process.kill()
+    one.process.wait()
+    for path in journals(state):
+        while recover_journal(path).fate is Fate.BUSY:
             time.sleep(0.01)
-        assert not folder.exists()
-        while journal.path.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not journal.path.exists()
-    with pytest.raises(FileNotFoundError):
-        journal.close()
+    assert one.left() == []
+    assert journals(state) == ()
+    wait_for(lambda: not guards_of(state))
+
+
+def test_no_guard_to_be_had_is_said(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
+    with Journal(state, header) as journal, Lease(journal.path) as lease:
+        first = only_guard(state)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/nowhere/python")
+            os.kill(first, signal.SIGKILL)
+            wait_for(lambda: start_time(first) == "")
+            with pytest.raises(NoGuard, match="no guard can be started"):
+                lease.require_guard()
+        lease.require_guard()
+        assert only_guard(state) != first
+
+
+def test_who_is_gone_before_the_guard_looks() -> None:
+    with subprocess.Popen(SLEEP) as process:
+        dead = Process(process.pid, start_time(process.pid))
+        process.kill()
+    ours, theirs = os.pipe2(os.O_NONBLOCK)
+    try:
+        assert guard.watch(ours, Process.current(), dead, LEASE_S) is End.OWNER
+        assert guard.watch(ours, dead, Process.current(), LEASE_S) is End.HOLDER
+        os.write(theirs, b"renew\nfarewell\n")
+        assert guard.watch(ours, dead, dead, LEASE_S) is None
+    finally:
+        os.close(ours)
+        os.close(theirs)

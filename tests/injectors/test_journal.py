@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import resource
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,12 +17,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from insitu.injectors.claim import Claim
 from insitu.injectors.errors import ForeignState
-from insitu.injectors.journal import Header, Journal, Locked, boot_id, read, state_folder
-from insitu.injectors.undo import Undo, UndoKind, start_time
+from insitu.injectors.journal import Entries, Header, Intent, Journal, boot_id, read, state_folder
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import Undo, UndoKind
 
 HEADER = Header("r1", os.getpid(), start_time(os.getpid()), boot_id(), "/runs/r1")
-UNDOS = st.builds(Undo, st.sampled_from(UndoKind), st.text(max_size=20), st.text("0123456789", max_size=6))
+DIGITS = st.text("0123456789", max_size=6)
+HELD = dataclasses.replace(HEADER, holder_pid=HEADER.owner_pid, holder_start=HEADER.owner_start)
+SETTING = "cpu.max = 1 2"
+UNDOS = st.builds(Undo, st.sampled_from(UndoKind), st.text(max_size=20), DIGITS, st.text(max_size=9), st.text())
 STEPS = st.lists(st.lists(UNDOS, max_size=3) | st.integers(0, 9), max_size=12)
 """A list of undos is an intent; a number marks the intent of that number done, if there is one."""
 
@@ -35,8 +41,8 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(path)
 
 
-def latest_first(open_intents: dict[int, tuple[Undo, ...]]) -> tuple[Undo, ...]:
-    return tuple(undo for number in sorted(open_intents, reverse=True) for undo in open_intents[number])
+def latest_first(open_intents: dict[int, tuple[Undo, ...]]) -> tuple[Intent, ...]:
+    return tuple(Intent(number, open_intents[number], (SETTING,)) for number in sorted(open_intents, reverse=True))
 
 
 @given(STEPS, st.data())
@@ -50,25 +56,23 @@ def test_any_history_cut_at_any_byte_reads_back_what_was_durable(
         durable = [(os.path.getsize(journal.path), latest_first(intents))]
         for step in steps:
             if isinstance(step, list):
-                intents[journal.intend(step, ["cpu.max = 1 2"])] = tuple(step)
+                intents[journal.intend(step, [SETTING])] = tuple(step)
             elif step in intents:
                 journal.done(step)
                 del intents[step]
             durable.append((os.path.getsize(journal.path), latest_first(intents)))
-        assert read(journal.path) == dataclasses.replace(read(journal.path), pending=latest_first(intents))
+        assert read(journal.path) == Entries(HELD, latest_first(intents))
         content = journal.path.read_bytes()
         cut = data.draw(st.integers(0, len(content)))
         torn = state / "torn"
         torn.write_bytes(content[:cut])
         entries = read(torn)
         if cut < durable[0][0]:
-            assert entries.header is None
-            assert entries.pending == ()
+            assert entries == Entries(None)
         else:
-            assert entries.header == HEADER
-            assert entries.pending == [pending for size, pending in durable if size <= cut][-1]
+            assert entries == Entries(HELD, [left for size, left in durable if size <= cut][-1])
         journal.close()
-        assert journal.path.exists() == bool(latest_first(intents))
+        assert journal.path.exists() == bool(intents)
 
 
 def test_an_intent_is_on_disk_before_it_returns(state: Path) -> None:
@@ -92,13 +96,13 @@ def test_a_second_journal_of_a_run_and_process_is_refused(state: Path) -> None:
     with Journal(state, HEADER) as journal:
         with pytest.raises(FileExistsError):
             Journal(state, HEADER)
-        assert read(journal.path).header == HEADER
+        assert read(journal.path).header == journal.header == HELD
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        json.dumps(dataclasses.asdict(HEADER) | {"format": 2}),
+        json.dumps(dataclasses.asdict(HEADER) | {"format": 3}),
         json.dumps(dataclasses.asdict(HEADER) | {"unheard_of": 1}),
         json.dumps({"run": "r1"}),
         "[]",
@@ -145,12 +149,50 @@ def test_a_full_disk_fails_the_intent_and_spoils_nothing_else(state: Path, room:
 def test_one_recovery_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "insitu-r1-1.journal"
     path.touch()
-    with Locked(path) as first, Locked(path) as second:
+    with Claim(path) as first, Claim(path) as second:
         assert first.held
         assert not second.held
-    with Locked(path) as third, Locked(tmp_path / "absent") as absent:
+    with Claim(path) as third, Claim(tmp_path / "absent") as absent:
         assert third.held
         assert not absent.held
+
+
+def test_a_journal_that_is_deleted_while_another_waits_for_it_is_not_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "insitu-r1-1.journal"
+    path.touch()
+    flock = fcntl.flock
+
+    def flock_after_the_other(descriptor: int, operation: int) -> None:
+        path.rename(tmp_path / "deleted")
+        path.touch()  # and somebody has made another
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_after_the_other)
+    with Claim(path) as late:
+        assert not late.held
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/passwd"), lambda path: path.mkdir()])
+def test_what_is_no_file_is_not_claimed(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "insitu-r1-1.journal"
+    make(path)
+    with pytest.raises(ForeignState, match="left alone"), Claim(path):
+        pass
+
+
+def test_marks_of_a_recovery_do_not_join_a_torn_line(state: Path) -> None:
+    with Journal(state, HEADER) as journal:
+        numbers = [journal.intend([Undo(UndoKind.FOLDER, f"/x/insitu-r1-{name}")]) for name in "ab"]
+        with journal.path.open("a") as file:
+            file.write('{"intent": 7')
+        with Claim(journal.path) as claim:
+            claim.mark_done(numbers[:1])
+            assert [intent.number for intent in claim.entries().intents] == numbers[1:]
+            claim.mark_done(numbers[1:])
+        assert read(journal.path) == Entries(journal.header)
+    journal.path.unlink()
 
 
 def test_the_owner_of_a_header(state: Path) -> None:

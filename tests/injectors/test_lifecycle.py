@@ -20,8 +20,9 @@ from insitu.injectors.errors import ForeignState, InjectorError, NotSettable, Un
 from insitu.injectors.journal import Header, Journal, boot_id, read
 from insitu.injectors.lifecycle import Reserved, Verdict, check, hold, verdict
 from insitu.injectors.node import survey
+from insitu.injectors.processes import start_time
 from insitu.injectors.treatment import Intervention
-from insitu.injectors.undo import UndoKind, start_time
+from insitu.injectors.undo import UndoKind
 from tests.injectors.nodes import bare_node, node
 
 CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -13,15 +14,32 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors import cgroups
-from insitu.injectors.journal import Header, Journal, Locked, boot_id
-from insitu.injectors.recovery import journals, marked_groups, recover_journal
-from insitu.injectors.undo import Undo, UndoKind, start_time
+from insitu.injectors.claim import Claim
+from insitu.injectors.inventory import Kind, control_groups
+from insitu.injectors.journal import Header, Journal, boot_id, read
+from insitu.injectors.processes import start_time
+from insitu.injectors.recovery import Fate, journals, recover_all, recover_journal
+from insitu.injectors.session import inherited
+from insitu.injectors.undo import Undo, UndoKind
 
 RUN = f"recoverytest{os.getpid()}"
 LIVING = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "/runs/r")
 DEAD = dataclasses.replace(LIVING, owner_pid=2**22 + 1)
 REBOOTED = dataclasses.replace(LIVING, boot="00000000-0000-0000-0000-000000000000")
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 GONE = Undo(UndoKind.FOLDER, f"/nowhere/insitu-{RUN}-t1")
+
+
+OUTLIVE = """
+import sys, time
+from pathlib import Path
+from insitu.injectors.journal import Header, Journal
+from insitu.injectors.undo import Undo, UndoKind
+journal = Journal(Path(sys.argv[1]), Header(sys.argv[2], 2**22 + 1, "1", sys.argv[3], ""))
+journal.intend([Undo(UndoKind.FOLDER, sys.argv[4])])
+print(journal.path, flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -45,58 +63,94 @@ def test_a_dead_owner_s_undos_are_carried_out(state: Path, marked: Path, header:
     path = left_behind(state, header, Undo(UndoKind.FOLDER, str(marked)))
     assert journals(state) == journals() == (path,)
     outcome = recover_journal(path)
+    assert outcome.fate is Fate.CLEAN
     assert not marked.exists()
-    assert outcome.pending == (Undo(UndoKind.FOLDER, str(marked)),)
-    assert outcome.header == header
+    assert [(result.undo, result.failure) for result in outcome.results] == [
+        (Undo(UndoKind.FOLDER, str(marked)), "")
+    ]
+    assert outcome.header is not None
+    assert outcome.header.run == RUN
     assert outcome.rebooted is rebooted
-    assert not outcome.in_use
     assert outcome.failures == ()
     assert journals(state) == ()
 
 
 def test_a_living_owner_is_left_alone_unless_the_guard_knows_better(state: Path, marked: Path) -> None:
     path = left_behind(state, LIVING, Undo(UndoKind.FOLDER, str(marked)))
-    outcome = recover_journal(path)
-    assert outcome.in_use
+    assert recover_journal(path).fate is Fate.IN_USE
     assert marked.is_dir()
     assert path.exists()
-    assert recover_journal(path, even_if_alive=True).failures == ()
+    assert recover_journal(path, even_if_alive=True).fate is Fate.CLEAN
     assert not marked.exists()
     assert not path.exists()
 
 
-def test_another_recovery_at_work_is_left_alone(state: Path, marked: Path) -> None:
+def test_a_holder_that_outlives_its_owner_is_ended_first(state: Path, marked: Path) -> None:
+    words = [sys.executable, "-c", OUTLIVE, str(state), RUN, boot_id(), str(marked)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            path = Path(holder.stdout.readline().strip())
+            assert recover_journal(path).fate is Fate.CLEAN
+            assert holder.wait(timeout=10) == -9
+        finally:
+            holder.kill()
+    assert not marked.exists()
+
+
+def test_another_recovery_at_work_is_left_alone_and_named_when_it_stays(state: Path, marked: Path) -> None:
     path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, str(marked)))
-    with Locked(path):
-        assert recover_journal(path).in_use
+    with Claim(path):
+        assert recover_journal(path).fate is Fate.BUSY
+        (outcome,) = recover_all(within_s=0.15)
+        assert "another recovery" in outcome.failures[0]
         assert marked.is_dir()
-    assert recover_journal(path).failures == ()
+    (outcome,) = recover_all()
+    assert outcome.fate is Fate.CLEAN
 
 
-def test_a_journal_that_another_recovery_has_just_finished_is_not_in_use(state: Path) -> None:
-    outcome = recover_journal(state / "insitu-r-1.journal")
-    assert not outcome.in_use
-    assert outcome.failures == ()
+def test_a_journal_that_another_recovery_has_just_finished_is_clean(state: Path) -> None:
+    assert recover_journal(state / "insitu-r-1.journal").fate is Fate.CLEAN
 
 
 @pytest.mark.parametrize("content", [b"", b'{"run":"r'])
 def test_a_torn_header_means_that_nothing_had_begun(state: Path, content: bytes) -> None:
     state.mkdir()
-    path = state / "insitu-r-1.journal"
+    path = state / f"insitu-r-{2**22 + 1}.journal"
     path.write_bytes(content)
     outcome = recover_journal(path)
     assert outcome.header is None
-    assert outcome.failures == ()
+    assert outcome.fate is Fate.CLEAN
     assert not path.exists()
 
 
-def test_a_file_that_is_no_journal_is_a_failure_and_left_alone(state: Path) -> None:
+def test_a_journal_that_is_about_to_get_its_header_is_left_alone(state: Path) -> None:
+    state.mkdir()
+    path = state / f"insitu-r-{os.getpid()}.journal"
+    path.touch()
+    assert recover_journal(path).fate is Fate.IN_USE
+    assert path.exists()
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "someone's notes\n",
+        json.dumps(dataclasses.asdict(DEAD) | {"format": 99}) + "\n",
+        json.dumps(dataclasses.asdict(DEAD))
+        + '\n{"intent":0,"undo":[{"kind":"sysctl","path":"/x"}],"settings":[]}\n',
+    ],
+)
+def test_what_is_not_understood_is_a_failure_and_left_alone(state: Path, content: str) -> None:
     state.mkdir()
     path = state / "insitu-r-1.journal"
-    path.write_text("someone's notes\n")
-    (failure,) = recover_journal(path).failures
-    assert "not a journal" in failure
-    assert path.read_text() == "someone's notes\n"
+    path.write_text(content)
+    outcome = recover_journal(path)
+    assert outcome.fate is Fate.DIRTY
+    (failure,) = outcome.failures
+    assert "not a journal that this version can read" in failure
+    assert path.read_text() == content
     path.unlink()
 
 
@@ -105,7 +159,9 @@ def test_failures_keep_the_journal_and_do_not_stop_the_other_undos(state: Path, 
     foreign.mkdir()
     path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, str(foreign)), Undo(UndoKind.FOLDER, str(marked)))
     for _ in range(2):
-        (failure,) = recover_journal(path).failures
+        outcome = recover_journal(path)
+        (failure,) = outcome.failures
+        assert outcome.fate is Fate.DIRTY
         assert str(foreign) in failure
         assert foreign.is_dir()
         assert not marked.exists()
@@ -113,31 +169,67 @@ def test_failures_keep_the_journal_and_do_not_stop_the_other_undos(state: Path, 
     path.unlink()
 
 
+def test_what_was_undone_is_not_undone_again_when_something_else_fails(state: Path, tmp_path: Path) -> None:
+    foreign, value = tmp_path / "foreign", tmp_path / "value"
+    foreign.mkdir()
+    value.write_text("ours\n")
+    with Journal(state, DEAD) as journal:
+        journal.intend([Undo(UndoKind.VALUE, str(value), prior="theirs\n", written="ours")])
+        kept = journal.intend([Undo(UndoKind.FOLDER, str(foreign))])
+    assert recover_journal(journal.path).fate is Fate.DIRTY
+    assert value.read_text() == "theirs\n"
+    value.write_text("changed since\n")
+    outcome = recover_journal(journal.path)
+    assert len(outcome.failures) == 1
+    assert value.read_text() == "changed since\n"
+    assert [intent.number for intent in read(journal.path).intents] == [kept]
+    journal.path.unlink()
+
+
+def test_processes_and_groups_of_an_earlier_boot_are_gone_with_it(state: Path, tmp_path: Path) -> None:
+    group = tmp_path / f"insitu-{RUN}-t1"
+    group.mkdir()
+    with subprocess.Popen(SLEEP) as process:
+        undos = (
+            Undo(UndoKind.PROCESS, f"/proc/{process.pid}", start_time(process.pid)),
+            Undo(UndoKind.CGROUP, str(group)),
+        )
+        outcome = recover_journal(left_behind(state, REBOOTED, *undos))
+        assert outcome.fate is Fate.CLEAN
+        assert {result.note for result in outcome.results} == {"it was gone with the boot"}
+        assert process.poll() is None
+        process.kill()
+    assert group.is_dir()
+
+
 @pytest.fixture
 def session() -> Iterator[Path]:
-    """A marked folder of helpers, on its own since `tmp_path` is in the command line of nobody."""
+    """A marked folder of helpers."""
     folder = Path(tempfile.mkdtemp(prefix=f"insitu-{RUN}-ray-"))
     yield folder
     if folder.exists():
         folder.rmdir()
 
 
-@pytest.mark.parametrize("by", ["argument", "open file"])
-def test_a_dead_owner_s_helpers_end_and_their_folder_goes(state: Path, session: Path, by: str) -> None:
-    code = "import sys, time; print(flush=True); time.sleep(60)"
+def test_a_dead_owner_s_helpers_end_and_their_folder_goes(state: Path, session: Path) -> None:
+    with inherited(session), subprocess.Popen(SLEEP) as helper:
+        path = left_behind(state, dataclasses.replace(DEAD, session_folder=str(session)), GONE)
+        assert recover_journal(path).fate is Fate.CLEAN
+        assert helper.wait(timeout=10) == -9
+    assert not session.exists()
+
+
+def test_whoever_only_looks_into_the_folder_of_a_session_is_left_alone(state: Path, session: Path) -> None:
     (session / "log").touch()
     with (session / "log").open() as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *([str(session)] if by == "argument" else [])],
-            stdin=log,
-            stdout=subprocess.PIPE,
-        )
-    assert process.stdout is not None
-    process.stdout.readline()
-    path = left_behind(state, dataclasses.replace(DEAD, session_folder=str(session)), GONE)
-    assert recover_journal(path).failures == ()
-    assert process.wait(timeout=10) == -9
-    process.stdout.close()
+        reader = subprocess.Popen([*SLEEP, str(session)], stdin=log, cwd=session)
+    try:
+        path = left_behind(state, dataclasses.replace(DEAD, session_folder=str(session)), GONE)
+        assert recover_journal(path).fate is Fate.CLEAN
+        assert reader.poll() is None
+    finally:
+        reader.kill()
+        reader.wait()
     assert not session.exists()
 
 
@@ -152,11 +244,9 @@ def test_a_session_folder_without_the_mark_is_not_touched(state: Path, tmp_path:
     path.unlink()
 
 
-def test_a_living_owner_s_session_is_not_ended_by_the_guard(state: Path, session: Path) -> None:
+def test_a_living_owner_s_session_is_not_ended(state: Path, session: Path) -> None:
     path = left_behind(state, dataclasses.replace(LIVING, session_folder=str(session)), GONE)
-    outcome = recover_journal(path, even_if_alive=True)
-    assert outcome.failures == ()
-    assert outcome.in_use, "the owner may be dying: the guard has to look again"
+    assert recover_journal(path, even_if_alive=True).fate is Fate.IN_USE
     assert session.is_dir()
     path.unlink()
 
@@ -165,7 +255,8 @@ def test_a_living_owner_s_session_is_not_ended_by_the_guard(state: Path, session
 def test_groups_are_removed_and_found_by_their_mark(state: Path) -> None:
     plan = cgroups.plan_group(cgroups.discover(), f"insitu-{RUN}-t1", ("cpu", "pids"))
     cgroups.create(plan)
-    assert set(plan.paths) <= set(marked_groups())
+    wanted = {(Kind.GROUP, str(path), RUN) for path in plan.paths}
+    assert wanted <= {(found.kind, found.name, found.run) for found in control_groups()}
     path = left_behind(state, DEAD, *(Undo(UndoKind.CGROUP, str(group)) for group in plan.paths))
-    assert recover_journal(path).failures == ()
-    assert not set(plan.paths) & set(marked_groups())
+    assert recover_journal(path).fate is Fate.CLEAN
+    assert not wanted & {(found.kind, found.name, found.run) for found in control_groups()}

@@ -13,7 +13,8 @@ import pytest
 
 from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import ForeignState
-from insitu.injectors.undo import Undo, UndoKind, carry_out, start_time
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import Undo, UndoKind, carry_out
 from tests.ordinary_user import ids, run_python
 
 OWNER = Ownership("r1")

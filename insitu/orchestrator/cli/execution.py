@@ -82,19 +82,12 @@ def _complete(store: RunStore) -> bool:
     return bool(ledger.total) and ledger.next is None and not ledger.to_replace(MOST_REPLACEMENTS)
 
 
-def _clean_node(within_s: float = 10.0) -> None:
+def _clean_node() -> None:
     """Undo what dead runs left here, before anything new is held."""
     from insitu.injectors import recovery
     from insitu.orchestrator.errors import NodeDirty
 
-    deadline = time.monotonic() + within_s
-    while True:
-        outcomes = [recovery.recover_journal(path) for path in recovery.journals()]
-        # a guard may be at one this very moment; one that is in use by a living owner names it
-        if not any(o.in_use and o.header is None for o in outcomes) or time.monotonic() > deadline:
-            break
-        time.sleep(0.1)
-    failures = [failure for outcome in outcomes for failure in outcome.failures]
+    failures = [failure for outcome in recovery.recover_all() for failure in outcome.failures]
     if failures:
         raise NodeDirty("\n".join(failures), hint="insitu recover")
 

@@ -1,41 +1,101 @@
-"""``insitu recover``: undo what a killed run left on this node."""
+"""``insitu recover``: undo what a killed run left on this node, or only show what is there."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from insitu.injectors.inventory import Marked
+    from insitu.injectors.recovery import Outcome
+
 
 def recover(
+    only_list: Annotated[
+        bool, typer.Option("--list", help="Show everything that carries insitu's mark; change nothing.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Undo what a killed run left on this machine; touches nothing that is not marked as ours."""
+    if only_list:
+        from insitu.orchestrator.cli import listing
+
+        listing.show(as_json=as_json)
+        return
     from insitu.injectors import recovery
     from insitu.orchestrator.errors import NodeDirty
 
-    outcomes = [recovery.recover_journal(path) for path in recovery.journals()]
-    used = [f"{o.header.run} (process {o.header.owner_pid})" for o in outcomes if o.in_use and o.header]
-    done = [(o, str(undo)) for o in outcomes if not o.failures for undo in o.pending]
+    outcomes = recovery.recover_all()
     failures = [failure for outcome in outcomes for failure in outcome.failures]
-    strays = [str(path) for path in recovery.marked_groups() if not used]
+    strays = _strays(outcomes)
     if as_json:
-        document = {
-            "undone": [text for _, text in done],
-            "in_use": used,
-            "failures": failures,
-            "strays": strays,
-        }
-        typer.echo(json.dumps(document))
+        typer.echo(json.dumps(_document(outcomes, failures, strays)))
     else:
-        for outcome, text in done:
-            when = " (of an earlier boot)" if outcome.rebooted else ""
-            typer.echo(f"undone: {text}{when}")
-        for run in used:
-            typer.echo(f"left alone: run {run} is alive")
-        if not done and not failures and not strays:
+        _print(outcomes)
+        if not outcomes and not strays:
             typer.echo("nothing to do: no run left anything on this machine")
     if failures or strays:
-        listed = [*failures, *(f"{path} is marked as ours, but no journal speaks of it" for path in strays)]
-        raise NodeDirty("\n".join(listed), hint="run insitu recover as root; it is safe to repeat")
+        unknown = [f"{one.kind} {one.name} is marked as ours, but no journal here speaks of it" for one in strays]
+        hint = "run insitu recover as root; it is safe to repeat"
+        if strays and not failures:
+            hint = "if its run used another INSITU_STATE, run insitu recover with that; see: insitu recover --list"
+        raise NodeDirty("\n".join([*failures, *unknown]), hint=hint)
+
+
+def _strays(outcomes: Sequence[Outcome]) -> list[Marked]:
+    """Kernel objects with our mark that belong to no run that is known here, or alive elsewhere."""
+    from insitu.injectors import inventory
+    from insitu.injectors.inventory import Kind
+
+    known = {inventory.run_of(outcome.journal.name) for outcome in outcomes}
+    known |= inventory.runs_guarded_elsewhere()
+    found = [*inventory.control_groups(), *inventory.mounts(), *inventory.network_interfaces()]
+    return [one for one in found if one.run not in known and (one.kind is not Kind.GROUP or _is_mine(one.name))]
+
+
+def _is_mine(path: str) -> bool:
+    try:
+        return os.geteuid() in (0, Path(path).stat().st_uid)
+    except OSError:
+        return False
+
+
+def _document(
+    outcomes: Sequence[Outcome], failures: Sequence[str], strays: Sequence[Marked]
+) -> dict[str, list[str]]:
+    from insitu.injectors.recovery import Fate
+
+    results = [result for outcome in outcomes for result in outcome.results]
+    return {
+        "undone": [str(result.undo) for result in results if not result.failure],
+        "notes": [f"{result.undo}: {result.note}" for result in results if result.note],
+        "in_use": [_owner(outcome) for outcome in outcomes if outcome.fate is Fate.IN_USE],
+        "failures": list(failures),
+        "strays": [one.name for one in strays],
+    }
+
+
+def _print(outcomes: Sequence[Outcome]) -> None:
+    from insitu.injectors.recovery import Fate
+
+    for outcome in outcomes:
+        if outcome.fate is Fate.IN_USE:
+            typer.echo(f"left alone: {_owner(outcome)} is alive")
+        elif outcome.header is not None:
+            when = ", of an earlier boot" if outcome.rebooted else ""
+            typer.echo(f"run {outcome.header.run}{when}: process {outcome.header.owner_pid} has ended")
+        for result in outcome.results:
+            if not result.failure:
+                typer.echo(f"  undone: {result.undo}" + (f" ({result.note})" if result.note else ""))
+
+
+def _owner(outcome: Outcome) -> str:
+    header = outcome.header
+    if header is None:
+        return f"the maker of {outcome.journal}"
+    return f"run {header.run} (process {header.owner_pid})"

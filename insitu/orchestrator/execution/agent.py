@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from insitu.injectors import guard
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
+from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.node import survey
+from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import trial
@@ -36,6 +38,8 @@ class AgentSetup:
         The process on whose end everything is undone.
     outside_writes_bytes
         Most that a subject may write outside its scratch folder; gone with it.
+    notice
+        File in which the guard says why it has ended the agent, if it has; ``None`` for nowhere.
     """
 
     run: str
@@ -44,6 +48,20 @@ class AgentSetup:
     owner_pid: int
     owner_start: str
     outside_writes_bytes: float = 256e6
+    notice: Path | None = None
+
+
+_PROGRAM_ALLOWANCE_S = 60.0
+"""Most that a sandbox takes to be built and to end, beside its program."""
+_SLOWEST_DISK_BYTES_PER_S = 10e6
+"""At which the input of a trial is brought into memory."""
+
+
+def hard_deadline_s(order: TrialOrder) -> float:
+    """Time by which a trial has ended in any case, unless the agent hangs: far above its own timeouts."""
+    programs = 1 if order.prepare is None else 2
+    reading_s = 0.0 if order.prepare is None else order.guards.scratch_bytes / _SLOWEST_DISK_BYTES_PER_S
+    return programs * (order.guards.trial_timeout_s + _PROGRAM_ALLOWANCE_S) + reading_s
 
 
 class NodeAgent:
@@ -60,11 +78,10 @@ class NodeAgent:
                 run_directory=str(setup.run_directory),
             )
             journal = stack.enter_context(Journal(state_folder(), header))
+            with _no_guard_is_for_users():
+                self._lease = stack.enter_context(Lease(journal.path, notice=setup.notice))
             workspace = Workspace.below(setup.workspace, header.ownership)
-            self._lasting = [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting]
-            self._intent = journal.intend(self._lasting)
-            stack.callback(self._delete_lasting, journal)
-            self._guard = stack.enter_context(self._start_guard(journal))
+            _undo_at_close(stack, journal, [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting])
             workspace.make()
             node = survey(setup.workspace)
             surroundings = Surroundings(
@@ -75,14 +92,14 @@ class NodeAgent:
                 unprivileged=not node.privileged,
             )
             launcher = Launcher(surroundings)
+            # before its first launch it ends by itself when its socket closes; later it waits for its sandbox
+            process = Undo(UndoKind.PROCESS, f"/proc/{launcher.pid}", start_time(launcher.pid))
+            _undo_at_close(stack, journal, [process])
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
             self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead, {})
             self._stack = stack.pop_all()
-
-    def _start_guard(self, journal: Journal) -> guard.Lease:
-        return guard.start(journal.path, self._setup.owner_pid, self._setup.owner_start)
 
     def ready(self) -> str:
         """Name of the node, once everything stands."""
@@ -109,12 +126,13 @@ class NodeAgent:
         CannotExecute
             If the node cannot do it at all; a failing subject is a value in the record instead.
         """
-        if not self._guard.alive():  # somebody ended it: no trial without one
-            self._guard = self._stack.enter_context(self._start_guard(self.bench.journal))
         try:
-            outcome = trial.execute(self.bench, order)
-            with contextlib.suppress(InjectorError):  # the next trial will find out, and say so
-                self.bench.ahead.make(order.guards, controllers_for(level.injector for level in order.levels))
+            with _no_guard_is_for_users():
+                self._lease.require_guard()
+            with self._lease.limited_to(hard_deadline_s(order)):
+                outcome = trial.execute(self.bench, order)
+                with contextlib.suppress(InjectorError):  # the next trial will find out, and say so
+                    self.bench.ahead.make(order.guards, controllers_for(one.injector for one in order.levels))
             return outcome
         except LauncherGone as exc:
             raise CannotExecute(f"the sandbox launcher ended: {exc}", hint="insitu resume RUN") from exc
@@ -134,7 +152,22 @@ class NodeAgent:
         if self.bench.journal.path.exists():  # it is deleted only when nothing is pending
             raise NodeDirty("something of this run could not be undone", hint="insitu recover")
 
-    def _delete_lasting(self, journal: Journal) -> None:
-        if failures := carry_out_all(self._lasting, journal.header.ownership):
+
+def _undo_at_close(stack: ExitStack, journal: Journal, undos: list[Undo]) -> None:
+    """Journal what is about to be made, to be undone when the stack is closed."""
+    intent = journal.intend(undos)
+
+    def undo() -> None:
+        if failures := carry_out_all(undos, journal.header.ownership):
             raise NodeDirty("\n".join(failures), hint="insitu recover")
-        journal.done(self._intent)
+        journal.done(intent)
+
+    stack.callback(undo)
+
+
+@contextmanager
+def _no_guard_is_for_users() -> Iterator[None]:
+    try:
+        yield
+    except NoGuard as exc:
+        raise CannotExecute(exc.message, hint=exc.remedy) from exc

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -18,10 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from insitu.injectors import guard
+from insitu.injectors import recovery, session
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
-from insitu.injectors.undo import start_time
-from insitu.orchestrator.errors import CannotExecute, InsituError
+from insitu.injectors.lease import Lease, NoGuard
+from insitu.injectors.processes import Process
+from insitu.injectors.undo import Undo, UndoKind
+from insitu.orchestrator.errors import CannotExecute, InsituError, NodeDirty
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.plan.types import Guards
@@ -37,9 +38,13 @@ _QUIET: Mapping[str, str] = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # ray's processes rename themselves, for which they would overwrite the environment that tells whose they are
+    "SPT_NOENV": "1",
 }
 _OBJECT_STORE_BYTES = 80 * 1024 * 1024  # the least that ray takes; only small records pass through
 _DISPATCH_POLL_S = 0.5
+_NOTICE = "why-the-agent-was-ended"
+"""File in ray's folder, left by the agent's guard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +52,15 @@ class LocalCluster:
     """One ray node on this machine with one agent on it; leave its context to end both."""
 
     _agent: ActorHandle
-    run: str
+    _notice: Path
 
     def make_data(self, programs: tuple[tuple[str, Program], ...], guards: Guards) -> float:
         """Make the run's data on the node; gives the seconds that it took."""
-        return float(_get(self._agent.make_data.remote(programs, guards)))
+        return float(_get(self._agent.make_data.remote(programs, guards), self._notice))
 
     def run_trial(self, order: TrialOrder) -> TrialOutcome:
         """Run one trial; raises what the agent raised."""
-        outcome: TrialOutcome = _get(self._agent.run.remote(order))
+        outcome: TrialOutcome = _get(self._agent.run.remote(order), self._notice)
         return outcome
 
     def __enter__(self) -> Self:
@@ -77,20 +82,9 @@ class LocalCluster:
             if at_once:
                 ray.kill(self._agent)
             else:
-                _get(self._agent.close.remote())
+                _get(self._agent.close.remote(), self._notice)
         finally:
             ray.shutdown()
-            _wait_for_guard(self.run)
-
-
-def _wait_for_guard(run: str, within_s: float = 10.0) -> None:
-    """After an agent was killed, its guard undoes what is left; be there until it has."""
-    deadline = time.monotonic() + within_s
-    own = f"insitu-{run}-{os.getpid()}.journal"
-    while (
-        any(p.name != own for p in state_folder().glob(f"insitu-{run}-*.journal")) and time.monotonic() < deadline
-    ):
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -112,23 +106,63 @@ def local_cluster(
         If ray or the agent does not start.
     """
     folder = Path(tempfile.gettempdir()) / f"insitu-{run}-ray-{secrets.token_hex(3)}"
-    pid = os.getpid()
-    header = Header(run, pid, start_time(pid), boot_id(), str(run_directory), session_folder=str(folder))
+    command = Process.current()
+    header = Header(run, command.pid, command.started, boot_id(), str(run_directory), session_folder=str(folder))
     setup = AgentSetup(
         run=run,
         workspace=workspace,
         run_directory=run_directory,
-        owner_pid=header.owner_pid,
-        owner_start=header.owner_start,
+        owner_pid=command.pid,
+        owner_start=command.started,
         outside_writes_bytes=outside_writes_bytes,
+        notice=folder / _NOTICE,
     )
     with ExitStack() as stack:  # a guard of its own: ray takes seconds to start, and may be killed meanwhile
-        journal = stack.enter_context(Journal(state_folder(), header))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        stack.enter_context(guard.start(journal.path, header.owner_pid, header.owner_start))
+        journal = stack.enter_context(_open_journal(header))
+        try:  # suspended by the user, this process holds nothing itself: its agent ends the trial at hand
+            stack.enter_context(Lease(journal.path, endures_silence=True))
+        except NoGuard as exc:
+            raise CannotExecute(exc.message, hint=exc.remedy) from exc
+        intent = journal.intend([Undo(UndoKind.FOLDER, str(folder))])
+        stack.callback(_leave, journal, intent)
         folder.mkdir(mode=0o700)
-        with LocalCluster(_start(folder, setup), run) as cluster:
+        with session.inherited(folder):
+            agent = _start(folder, setup)
+        with LocalCluster(agent, folder / _NOTICE) as cluster:
             yield cluster
+
+
+def _open_journal(header: Header) -> Journal:
+    try:
+        return Journal(state_folder(), header)
+    except OSError as exc:
+        raise CannotExecute(
+            f"no journal can be kept in {state_folder()}: {exc.strerror}", hint="choose another with INSITU_STATE"
+        ) from exc
+
+
+def _leave(journal: Journal, intent: int, within_s: float = 10.0) -> None:
+    """See that nothing of the run is left: ray's processes and folder, and what a killed agent held.
+
+    The agent's guard does the latter; if that has been killed, too, this command does.
+    """
+    header = journal.header
+    failures = session.end(Path(header.session_folder), header.ownership, quiet_rounds=1)
+    if not failures:
+        journal.done(intent)
+    deadline = time.monotonic() + within_s
+    while True:
+        agents = [path for path in recovery.journals() if header.ownership.owns(path) and path != journal.path]
+        outcomes = [recovery.recover_journal(path, even_if_alive=True) for path in agents]
+        if all(outcome.fate is recovery.Fate.CLEAN for outcome in outcomes) or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    left = [
+        *failures,
+        *(f"{o.journal}: {'; '.join(o.failures)}" for o in outcomes if o.fate is not recovery.Fate.CLEAN),
+    ]
+    if left:
+        raise NodeDirty("\n".join(left), hint="insitu recover")
 
 
 def _start(folder: Path, setup: AgentSetup) -> ActorHandle:
@@ -148,7 +182,7 @@ def _start(folder: Path, setup: AgentSetup) -> ActorHandle:
             _temp_dir=str(folder),
         )
         agent = ray.remote(num_cpus=0, max_restarts=0)(NodeAgent).remote(setup)
-        _get(agent.ready.remote())
+        _get(agent.ready.remote(), setup.notice)
     except InsituError:
         ray.shutdown()
         raise
@@ -164,7 +198,7 @@ def _start(folder: Path, setup: AgentSetup) -> ActorHandle:
     return agent
 
 
-def _get(reference: Any) -> Any:
+def _get(reference: Any, notice: Path | None) -> Any:
     """Wait for a result, in slices so that Ctrl-C is served; errors come back as our own."""
     import ray
     from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
@@ -181,8 +215,16 @@ def _get(reference: Any) -> Any:
         except ActorDiedError as exc:
             if isinstance(cause := getattr(exc, "cause", None), InsituError):
                 raise cause from None
-            raise CannotExecute(
-                "the agent of this node ended", hint="its node is clean again; insitu resume RUN goes on"
-            ) from exc
+            raise _agent_ended(notice) from exc
         except RayError as exc:
             raise CannotExecute(f"ray: {str(exc).splitlines()[0]}") from exc
+
+
+def _agent_ended(notice: Path | None) -> CannotExecute:
+    """Why an agent is gone: its guard leaves a notice before it ends one."""
+    hint = "what it held is undone; insitu resume RUN goes on"
+    try:
+        reason = notice.read_text() if notice is not None else ""
+    except OSError:
+        return CannotExecute("the agent of this node ended", hint=hint)
+    return CannotExecute(f"the agent of this node was ended by its guard: {reason}", hint=hint)

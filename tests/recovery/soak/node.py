@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from insitu.injectors.contract import Node
+from insitu.injectors.processes import start_time
 from insitu.injectors.registry import injectors
-from insitu.injectors.undo import start_time
 from insitu.orchestrator.errors import InsituError
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder
