@@ -6,10 +6,11 @@ STAMPS := $(VENV)/.stamps
 CONSTRAINTS := constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help quickstart test lint soak bench clean
+.PHONY: help quickstart test test-vm test-vm-if-possible lint soak bench clean
 help:
 	@echo "make quickstart  set up and run configs/quickstart.yaml (about two minutes)"
 	@echo "make test        set up and pass the tests"
+	@echo "make test-vm     the tests that ask the kernel, on cgroup v2 and netem, in a virtual machine"
 	@echo "make lint        ruff, mypy, import order"
 	@echo "make soak        kill something of a working node 500 times, and look for leftovers (15 minutes)"
 	@echo "make bench       the benchmarks in experiments/benchmarks"
@@ -20,6 +21,13 @@ quickstart: $(STAMPS)/run
 
 test: $(STAMPS)/test browser
 	$(BIN)/python -m pytest
+
+# Control groups of version 2 and netem, in a virtual machine: built once into .guest, then booted.
+test-vm: $(STAMPS)/test guest-tools
+	$(BIN)/python -m tests.guest
+
+test-vm-if-possible: $(STAMPS)/test guest-tools
+	$(BIN)/python -m tests.guest --quick --if-possible
 
 lint: $(STAMPS)/test
 	$(BIN)/ruff check .
@@ -65,5 +73,14 @@ browser:
 	 { echo "installing chromium for the report's test"; \
 	   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
+# Only root can install what boots and builds the guest; without it, test-vm says what is missing.
+.PHONY: guest-tools
+guest-tools:
+	@{ command -v qemu-system-x86_64 && PATH="$$PATH:/usr/sbin" command -v debootstrap; } >/dev/null || \
+	 [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	 { echo "installing qemu-system-x86 and debootstrap for the tests in a virtual machine"; \
+	   apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	   apt-get install -y -qq --no-install-recommends qemu-system-x86 debootstrap >/dev/null; } || true
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .guest $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
