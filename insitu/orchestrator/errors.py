@@ -9,7 +9,9 @@
     ├── CannotExecute            3   this machine cannot do it (mechanism, permission, space)
     ├── NodeDirty                4   an undo could not be verified; run ``insitu recover``
     └── GoalNotReached           1   the experiment ended without reaching its goal
-        └── NotIdentified        1   the valid trials cannot tell the law's parameters apart
+        ├── NotIdentified        1   the valid trials cannot tell the law's parameters apart
+        └── Aborted              1   a node came to a state in which the plan lets nothing go on
+            └── Postponed        1   it was in one before anything was started; may be asked again
 
 Each error takes one positional message and keyword context, survives pickling (ray moves errors between
 processes), and prints as: what went wrong, where, what to do.
@@ -123,3 +125,15 @@ class NotIdentified(GoalNotReached):
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
         context.setdefault("reason", "unidentifiable")
         super().__init__(message, hint=hint, **context)
+
+
+class Aborted(GoalNotReached):
+    """A node came to a state in which the plan lets nothing go on, and the run ended for the node's sake."""
+
+    def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
+        context.setdefault("reason", "aborted")
+        super().__init__(message, hint=hint, **context)
+
+
+class Postponed(Aborted):
+    """Nothing was started on a node that is in such a state already; whoever asked may ask again."""

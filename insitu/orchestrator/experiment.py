@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from insitu.orchestrator.causal.checking import check_against
 from insitu.orchestrator.causal.graph import Blueprint
 from insitu.orchestrator.design.protocol import design_names, find_design
 from insitu.orchestrator.errors import CannotExecute, InputError
+from insitu.orchestrator.execution.conditions.host_state import HostState, why_unwatchable
+from insitu.orchestrator.execution.conditions.watch import conditions_of
 from insitu.orchestrator.execution.workspace import free_bytes
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
 from insitu.orchestrator.plan.types import Factor, Plan, Role, Settable
@@ -111,6 +114,7 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path) -> Experiment:
         If a variable cannot be set here and the plan does not allow to leave it unset.
     """
     _find_programs(plan)
+    _check_conditions(plan, workspace)
     if (free := free_bytes(workspace)) < plan.guards.free_disk_bytes:
         raise CannotExecute(
             f"only {format_quantity(free, 'B')} left on the disk of the run directory, "
@@ -150,14 +154,30 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path) -> Experiment:
 
 
 def _find_programs(plan: Plan) -> None:
-    programs = [plan.subject.command, plan.subject.prepare, *(command for _, command in plan.subject.data)]
+    programs = (plan.subject.command, plan.subject.prepare, *(command for _, command in plan.subject.data))
     for program in programs:
-        if program and not program[0].startswith("{") and shutil.which(program[0]) is None:
-            raise InputError(
-                f"the subject's program {program[0]!r} is not on this machine",
-                hint="install it, or correct the name in the plan; PATH is searched",
-                path=str(plan.path),
-            )
+        _find_program("the subject's program", program, plan)
+    if plan.guards.probe is not None:
+        _find_program("the probe's program", plan.guards.probe.command, plan)
+
+
+def _find_program(whose: str, command: Sequence[str], plan: Plan) -> None:
+    if command and not command[0].startswith("{") and shutil.which(command[0]) is None:
+        raise InputError(
+            f"{whose} {command[0]!r} is not on this machine",
+            hint="install it, or correct the name in the plan; PATH is searched",
+            path=str(plan.path),
+        )
+
+
+def _check_conditions(plan: Plan, workspace: Path) -> None:
+    """Refuse a condition that this machine cannot watch: it would never come true."""
+    state = HostState(workspace)
+    for condition in conditions_of(plan.guards, state):
+        reason, remedy = why_unwatchable(state, condition.quantity)
+        if reason:
+            where = f"{plan.path}:{condition.line}:{condition.column}: " if condition.line else ""
+            raise CannotExecute(f"{where}{condition.quantity} cannot be watched here: {reason}", hint=remedy)
 
 
 def design_trials(plan: Plan) -> tuple[PlannedTrial, ...]:

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from insitu.orchestrator.design.protocol import replacement
+from insitu.orchestrator.errors import Aborted, Postponed
 from insitu.orchestrator.execution.orders import data_programs, order_for
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import PlannedTrial, TrialRecord, TrialState
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from insitu.orchestrator.execution.cluster import LocalCluster
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.store.run import RunStore
+
+T = TypeVar("T")
 
 MOST_REPLACEMENTS = 3
 """Of one planned trial: a level that cannot be held is not held the fifth time either."""
@@ -37,6 +41,8 @@ class Ending(StrEnum):
     """The subject failed several times in a row."""
     INVALID = "invalid"
     """Some planned trial stayed invalid through all its replacements."""
+    ABORTED = "aborted"
+    """The node came to a state in which the plan lets nothing go on; to be resumed when it is well again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +82,28 @@ def execute(
     CannotExecute
         If the node cannot go on; everything stored so far stays.
     """
+    try:
+        return _execute(experiment, store, cluster, watcher, clock)
+    except Aborted as exc:
+        store.reset_running()
+        return Outcome(Ending.ABORTED, f"aborted: {exc.message}")
+
+
+def _execute(
+    experiment: Experiment,
+    store: RunStore,
+    cluster: LocalCluster,
+    watcher: Watcher,
+    clock: Callable[[], float],
+) -> Outcome:
     plan = experiment.plan
     ledger = Ledger(store.trials())
     began = clock() - ledger.executed_s
     failures = 0
+    wait = _Wait(plan.guards.node_wait_s, watcher, clock)
     if programs := data_programs(plan):
         watcher.stage("making the run's data")
-        cluster.make_data(programs, plan.guards)
+        wait.for_node(partial(cluster.make_data, programs, plan.guards))
     while True:
         _replace(experiment, store, ledger)
         planned = ledger.next
@@ -92,13 +113,38 @@ def execute(
             return Outcome(Ending.BUDGET, f"{ledger.valid} of {ledger.total} trials within the budget of time")
         watcher.started(planned, ledger)
         store.start(planned.trial)
-        result = cluster.run_trial(order_for(plan, planned))
+        result = wait.for_node(partial(cluster.run_trial, order_for(plan, planned)))
         store.finish(result.record, result.samples)
         ledger.finish(result.record)
         watcher.ended(result.record, ledger)
+        if result.record.state is TrialState.ABORTED:
+            raise Aborted("; ".join(result.record.reasons))
         failures = failures + 1 if result.record.state is TrialState.FAILED else 0
         if failures == _FAILURES_IN_A_ROW:
             return Outcome(Ending.SUBJECT_FAILED, "; ".join(result.record.reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Asks again, for a bounded time, while a node that is not well postpones what it is asked for."""
+
+    at_most_s: float
+    watcher: Watcher
+    clock: Callable[[], float]
+
+    def for_node(self, ask: Callable[[], T]) -> T:
+        """Give what is done in the end; raise `Aborted` if the node has not become well."""
+        began: float | None = None
+        while True:
+            try:
+                return ask()
+            except Postponed as exc:
+                if began is None:
+                    began = self.clock()
+                    self.watcher.stage(f"waiting for the node: {exc.message}")
+                elif self.clock() - began >= self.at_most_s:
+                    waited = f"nothing was started, after waiting for {self.at_most_s:g} s"
+                    raise Aborted(f"{exc.message}; {waited}") from exc
 
 
 def _replace(experiment: Experiment, store: RunStore, ledger: Ledger) -> None:

@@ -10,6 +10,7 @@ from insitu.orchestrator.errors import GoalNotReached, NotIdentified
 from insitu.orchestrator.estimation.refit import fit_law
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, TrialState
+from insitu.orchestrator.store.states import SPOILT
 from tests.standins import (
     LINE_VARIABLES,
     SORT_LAW,
@@ -47,7 +48,7 @@ def test_only_valid_trials_are_fitted() -> None:
     before = fit_law(SORT_LAW, trials, variables=SORT_VARIABLES)
     spoilt = trials[0].record
     assert spoilt is not None
-    for state in (TrialState.INVALID, TrialState.FAILED):
+    for state in SPOILT:
         bad = replace(spoilt, state=state, measurements={"wall_time": 1e6})
         trials.append(replace(trials[0], state=state, record=bad))
     trials.append(replace(trials[0], state=TrialState.PLANNED, record=None))

@@ -27,7 +27,7 @@ from insitu.orchestrator.store.records import (
     TrialRecord,
     TrialState,
 )
-from insitu.orchestrator.store.states import IllegalTransition
+from insitu.orchestrator.store.states import FINISHED, IllegalTransition
 from tests.standins import sort_trials
 
 
@@ -82,7 +82,7 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
     record=st.builds(
         TrialRecord,
         trial=st.just(1),
-        state=st.sampled_from([TrialState.VALID, TrialState.INVALID, TrialState.FAILED]),
+        state=st.sampled_from(sorted(FINISHED)),
         node=names,
         started_at=numbers,
         duration_s=numbers,

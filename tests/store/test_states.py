@@ -3,7 +3,7 @@ from itertools import product
 import pytest
 
 from insitu.orchestrator.store.records import TrialState
-from insitu.orchestrator.store.states import FINISHED, IllegalTransition, transition
+from insitu.orchestrator.store.states import FINISHED, SPOILT, IllegalTransition, transition
 
 LEGAL = {
     ("planned", "running"),
@@ -11,6 +11,7 @@ LEGAL = {
     ("running", "valid"),
     ("running", "invalid"),
     ("running", "failed"),
+    ("running", "aborted"),
 }
 
 
@@ -24,4 +25,5 @@ def test_only_the_documented_steps_exist(current: TrialState, following: TrialSt
 
 
 def test_finished_states_are_those_with_a_record() -> None:
-    assert {TrialState.VALID, TrialState.INVALID, TrialState.FAILED} == FINISHED
+    assert {TrialState.VALID, *SPOILT} == FINISHED
+    assert SPOILT == (TrialState.INVALID, TrialState.FAILED, TrialState.ABORTED)

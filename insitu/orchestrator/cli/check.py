@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.plan.types import Probe
 
 
 def check(
@@ -19,12 +23,16 @@ def check(
     """Check a plan and its model against this machine, and show the trials; executes no subject."""
     from insitu.orchestrator import experiment
     from insitu.orchestrator.cli import machine
+    from insitu.orchestrator.execution.conditions.probing import command_of
+    from insitu.orchestrator.execution.conditions.watch import how_they_stand
+    from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
     from insitu.orchestrator.report.wording import count
     from insitu.orchestrator.units import format_quantity
 
     loaded, blueprint = experiment.read(plan)
     with machine.probe_folder(out) as folder:
         prepared = experiment.prepare(loaded, blueprint, folder)
+        standings = how_they_stand(prepared.plan.guards, folder)
         machine.try_sandbox(folder)
     trials = experiment.design_trials(prepared.plan)
     expected = machine.expected_duration(prepared, out, len(trials))
@@ -45,12 +53,17 @@ def check(
             ],
             "mechanisms": {c.variable: c.mechanism for c in prepared.capabilities},
             "left_unset": {left.variable: left.reason for left in prepared.left_unset},
+            "abort_when": [
+                {"condition": str(one.condition), "now": one.value, "true_now": one.true} for one in standings
+            ],
+            "probe": _probe(prepared.plan.guards.probe),
             "expected_s": expected.seconds,
             "at_most_s": expected.at_most_s,
         }
         typer.echo(json.dumps(document, allow_nan=False))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
@@ -61,6 +74,17 @@ def check(
     for left in prepared.left_unset:
         console.print(
             f"  [yellow]{left.variable} is left as it is: {left.reason}[/]\n    to set it: {left.remedy}",
+            highlight=False,
+        )
+    for one in standings:
+        quantity = HOST_QUANTITIES[one.condition.quantity]
+        now = "" if one.value is None else f" (now {quantity.spell(one.value)})"
+        late = " [yellow]: no trial would start now[/]" if one.true else ""
+        console.print(f"  ends when {one.condition}{now}{late}", highlight=False)
+    if (probe := prepared.plan.guards.probe) is not None:
+        command = escape(shlex.join(command_of(probe)))
+        console.print(
+            f"  ends when this fails, every {probe.every_s:g} s, or takes {probe.timeout_s:g} s: {command}",
             highlight=False,
         )
     table = Table(box=None, header_style="bold")
@@ -76,3 +100,11 @@ def check(
         table.add_row(str(trial.trial), str(trial.block), *shown, "baseline" if trial.baseline else "")
     console.print(table)
     console.print(f"nothing wrong found; {count(len(trials), 'trial')} would run with: insitu run {plan}")
+
+
+def _probe(probe: Probe | None) -> dict[str, object] | None:
+    from insitu.orchestrator.execution.conditions.probing import command_of
+
+    if probe is None:
+        return None
+    return {"command": list(command_of(probe)), "every_s": probe.every_s, "timeout_s": probe.timeout_s}

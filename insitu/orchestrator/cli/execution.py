@@ -133,11 +133,11 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     print_summary(summary)
     typer.echo(f"run:    {directory}")
     typer.echo(f"report: {directory / 'report.html'}")
-    _conclude(prepared, outcome, summary.analysis)
+    _conclude(prepared, outcome, summary.analysis, directory)
 
 
-def _conclude(prepared: Experiment, outcome: Outcome, analysis: object) -> None:
-    from insitu.orchestrator.errors import GoalNotReached, NotIdentified
+def _conclude(prepared: Experiment, outcome: Outcome, analysis: object, directory: Path) -> None:
+    from insitu.orchestrator.errors import Aborted, GoalNotReached, NotIdentified
     from insitu.orchestrator.estimation.analysis import Analysis
     from insitu.orchestrator.loop import Ending
 
@@ -145,8 +145,11 @@ def _conclude(prepared: Experiment, outcome: Outcome, analysis: object) -> None:
     hints = {
         Ending.BUDGET: "raise `budget` in the plan and run it again",
         Ending.SUBJECT_FAILED: _remedy(outcome.text),
+        Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
         Ending.INVALID: "see the reasons above; a quieter machine, or other levels, may help",
     }
+    if outcome.ending is Ending.ABORTED:
+        raise Aborted(outcome.text, hint=hints[outcome.ending])
     if outcome.ending is not Ending.COMPLETE:
         raise GoalNotReached(outcome.text, hint=hints[outcome.ending], reason=outcome.ending.value)
     if analysis.fit is None:
@@ -169,7 +172,6 @@ def _remedy(failure: str) -> str:
         ("timeout:", "guards.trial_timeout"),
         ("scratch full", "guards.scratch_limit"),
         ("limit of", "guards.processes"),
-        ("disk nearly full", "guards.free_disk, or the disk"),
     ):
         if sign in failure:
             return f"if the subject is right to do so, raise {key} in the plan"

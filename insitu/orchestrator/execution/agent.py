@@ -16,14 +16,18 @@ from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
-from insitu.orchestrator.errors import CannotExecute, NodeDirty
+from insitu.orchestrator.errors import CannotExecute, NodeDirty, Postponed
 from insitu.orchestrator.execution import trial
 from insitu.orchestrator.execution.ahead import Ahead, controllers_for
+from insitu.orchestrator.execution.conditions.watch import HostWatch
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
 from insitu.orchestrator.execution.sandbox.protocol import Surroundings
 from insitu.orchestrator.execution.workspace import Workspace
 from insitu.orchestrator.plan.types import Guards
+
+_WAIT_SLICE_S = 1.0
+"""How long to wait for a node that is not well before saying so; whoever asked may ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,9 @@ class NodeAgent:
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
-            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead, {})
+            self._watch = stack.enter_context(HostWatch(workspace.slot))
+            name = platform.node()
+            self.bench = trial.Bench(node, journal, launcher, workspace, name, ahead, {}, self._watch)
             self._stack = stack.pop_all()
 
     def ready(self) -> str:
@@ -112,11 +118,16 @@ class NodeAgent:
         ------
         CannotExecute
             If one of them fails.
+        Postponed, Aborted
+            If a condition of the plan is true and stays so for a while, or comes true meanwhile.
         """
-        began = time.monotonic()
-        for number, (name, program) in enumerate(programs):
-            trial.make_data_file(self.bench, name, program, guards, number)
-        return time.monotonic() - began
+        with self._watch.probing(guards):
+            if problem := self._watch.wait_until_well(guards, _WAIT_SLICE_S):
+                raise Postponed(problem)
+            began = time.monotonic()
+            for number, (name, program) in enumerate(programs):
+                trial.make_data_file(self.bench, name, program, guards, number)
+            return time.monotonic() - began
 
     def run(self, order: TrialOrder) -> TrialOutcome:
         """Run one trial to its end.
@@ -125,12 +136,17 @@ class NodeAgent:
         ------
         CannotExecute
             If the node cannot do it at all; a failing subject is a value in the record instead.
+        Postponed
+            If a condition of the plan is true and stays so for a while; the trial has not begun.
         """
         try:
             with _no_guard_is_for_users():
                 self._lease.require_guard()
             with self._lease.limited_to(hard_deadline_s(order)):
-                outcome = trial.execute(self.bench, order)
+                with self._watch.probing(order.guards):
+                    if problem := self._watch.wait_until_well(order.guards, _WAIT_SLICE_S):
+                        raise Postponed(problem)
+                    outcome = trial.execute(self.bench, order)
                 with contextlib.suppress(InjectorError):  # the next trial will find out, and say so
                     self.bench.ahead.make(order.guards, controllers_for(one.injector for one in order.levels))
             return outcome

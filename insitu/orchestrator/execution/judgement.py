@@ -64,7 +64,7 @@ def judge(
     reasons: list[str] = []
     state = TrialState.VALID
     if seen.failure:
-        state = TrialState.FAILED
+        state = TrialState.ABORTED if seen.watched.aborted else TrialState.FAILED
         reasons.append(seen.failure)
     else:
         levels.extend(_level(level, seen, node) for level in order.levels)

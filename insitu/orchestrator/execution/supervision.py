@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from insitu.orchestrator.errors import CannotExecute
+from insitu.orchestrator.execution.conditions.watch import WATCH_INTERVAL_S, HostWatch
 from insitu.orchestrator.execution.sampler import Sampler
 from insitu.orchestrator.execution.sandbox import protocol
 from insitu.orchestrator.execution.sandbox.client import Launcher
-from insitu.orchestrator.execution.workspace import Workspace, free_bytes, size_of
+from insitu.orchestrator.execution.workspace import Workspace, size_of
 from insitu.orchestrator.plan.types import Guards
 from insitu.orchestrator.units import format_quantity
 
 SAMPLE_INTERVAL_S = 0.025
-_GUARD_INTERVAL_S = 0.25
 _FILE_TOO_LARGE = 128 + signal.SIGXFSZ
 _SANDBOX_START_S = 20.0
 _SANDBOX_END_S = 20.0
@@ -26,13 +26,27 @@ _SANDBOX_END_S = 20.0
 
 @dataclass(slots=True)
 class Watched:
-    """What was seen of one program from launch to the end of its sandbox."""
+    """What was seen of one program from launch to the end of its sandbox.
+
+    Attributes
+    ----------
+    stopped_because
+        Why we ended it; empty if it ended by itself.
+    aborted
+        Whether that was for the node's sake, by a condition of the plan.
+    """
 
     launched: protocol.Launched | None = None
     started: protocol.Started | None = None
     exited: protocol.Exited | None = None
     not_started: protocol.NotStarted | None = None
     stopped_because: str = ""
+    aborted: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the program is executing and nothing has been held against it."""
+        return self.started is not None and self.exited is None and not self.stopped_because
 
     @property
     def succeeded(self) -> bool:
@@ -44,6 +58,7 @@ def run_to_end(
     launch: protocol.Launch,
     guards: Guards,
     workspace: Workspace,
+    watch: HostWatch,
     sampler: Sampler | None = None,
     join_files: tuple[str, ...] = (),
     when_started: Callable[[float], None] | None = None,
@@ -61,7 +76,7 @@ def run_to_end(
     deadline = time.monotonic() + guards.trial_timeout_s + _SANDBOX_START_S
     while True:
         wake = min(next_sample, next_check, deadline)
-        message = launcher.next_message(wake - time.monotonic())
+        message = launcher.next_message(wake - time.monotonic(), watch.news() if watched.goes_on else ())
         now = time.monotonic()
         match message:
             case protocol.Launched():
@@ -71,7 +86,7 @@ def run_to_end(
             case protocol.Started():
                 watched.started = message
                 deadline = message.at + guards.trial_timeout_s
-                next_check = now + _GUARD_INTERVAL_S
+                next_check = now + WATCH_INTERVAL_S
                 if when_started is not None:
                     when_started(message.at)
                 if sampler is not None:
@@ -92,10 +107,10 @@ def run_to_end(
         if sampler is not None and now >= next_sample:
             sampler.take(now - watched.started.at)
             next_sample += SAMPLE_INTERVAL_S * math.ceil((now - next_sample) / SAMPLE_INTERVAL_S + 1e-9)
-        if now >= next_check and not watched.stopped_because:
-            watched.stopped_because = _guard(guards, workspace)
-            next_check = now + _GUARD_INTERVAL_S
-        if now >= deadline and not watched.stopped_because:
+        if watched.goes_on and (now >= next_check or watch.has_news()):
+            _check(watched, guards, workspace, watch)
+            next_check = now + WATCH_INTERVAL_S
+        if now >= deadline and watched.goes_on:
             watched.stopped_because = f"timeout: still running after {guards.trial_timeout_s:g} s"
         if watched.stopped_because and watched.launched is not None:
             _end(watched.launched.init)
@@ -116,14 +131,14 @@ def _end(init: int) -> None:
         return
 
 
-def _guard(guards: Guards, workspace: Workspace) -> str:
-    """Why the node needs protection from the subject now, or nothing."""
+def _check(watched: Watched, guards: Guards, workspace: Workspace, watch: HostWatch) -> None:
+    """Note why the program must not go on: for what it did, or for what the node has come to."""
     if (used := size_of(workspace.scratch)) > guards.scratch_bytes:
         allowed = format_quantity(guards.scratch_bytes, "B")
-        return f"scratch full: {format_quantity(used, 'B')} of {allowed} allowed"
-    if (free := free_bytes(workspace.slot)) < guards.free_disk_bytes:
-        return f"disk nearly full: {format_quantity(free, 'B')} left under the run directory"
-    return ""
+        watched.stopped_because = f"scratch full: {format_quantity(used, 'B')} of {allowed} allowed"
+    elif problem := watch.look(guards).problem:
+        watched.stopped_because = problem
+        watched.aborted = True
 
 
 def why_failed(watched: Watched, stderr_tail: str) -> str:

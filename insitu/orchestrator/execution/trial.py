@@ -17,9 +17,10 @@ from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.registry import injectors
 from insitu.injectors.treatment import Intervention
-from insitu.orchestrator.errors import CannotExecute, NodeDirty
+from insitu.orchestrator.errors import Aborted, CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
 from insitu.orchestrator.execution.ahead import Ahead, controllers_for, node_limits
+from insitu.orchestrator.execution.conditions.watch import HostWatch
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sampler import Sampler
@@ -44,6 +45,7 @@ class Bench:
     name: str
     ahead: Ahead
     actuators: lifecycle.Actuators
+    watch: HostWatch
 
 
 def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
@@ -68,7 +70,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
     with ExitStack() as stack:
         reserved = stack.enter_context(_reserve(bench, f"t{order.planned.trial}", interventions, order.guards))
         bench.workspace.begin_trial(synchronous=reserved.treatment.synchronous_scratch)
-        failure, resident_share = _prepare(bench, order, reserved)
+        prepared, resident_share = _prepare(bench, order, reserved)
         sampler = Sampler(reserved.group, bench.node.hierarchies, bench.node.device)
         stack.callback(sampler.close)
         for intervention in interventions:
@@ -80,8 +82,8 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         duty_cycle = applied.stop_and_go
         before = host.read_times()
         sampler.take(0.0)
-        watched = Watched(stopped_because=failure)
-        if not failure:
+        watched = prepared
+        if not prepared.stopped_because:
             launch = _launch(bench, order.command, order.guards, order.environment)
             if duty_cycle is not None:
                 cycle = protocol.DutyCycle(duty_cycle.period_s, duty_cycle.share, duty_cycle.cpus)
@@ -91,13 +93,14 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
                 launch,
                 order.guards,
                 bench.workspace,
+                bench.watch,
                 sampler,
                 reserved.join_files,
                 when_started=applied.started,
             )
         after = host.read_times()
         _final_sample(sampler, watched)
-        stderr_tail = bench.workspace.stderr_tail()
+        stderr_tail, failure = bench.workspace.stderr_tail(), ""
         if not watched.succeeded:
             failure = why_failed(watched, stderr_tail) + _crowd(reserved.group, order.guards)
         return Observation(
@@ -148,22 +151,27 @@ def _final_sample(sampler: Sampler, watched: Watched) -> None:
         sampler.correct_last(cpu_s=usage["utime"] + usage["stime"])
 
 
-def _prepare(bench: Bench, order: TrialOrder, reserved: lifecycle.Reserved) -> tuple[str, float | None]:
-    """Make the input, and its page cache cold or warm; gives why that failed, and the share in memory."""
+def _prepare(bench: Bench, order: TrialOrder, reserved: lifecycle.Reserved) -> tuple[Watched, float | None]:
+    """Make the input, and its page cache cold or warm; gives why to go no further, and the share in memory."""
     join_files = reserved.join_files
     target = bench.workspace.scratch / "in"
     if order.prepare is not None:
         launch = _launch(bench, order.prepare, order.guards, order.environment, str(target))
-        watched = run_to_end(bench.launcher, launch, order.guards, bench.workspace, join_files=join_files)
+        watched = run_to_end(
+            bench.launcher, launch, order.guards, bench.workspace, bench.watch, join_files=join_files
+        )
         bench.launcher.make_ready(join_files)
+        if watched.aborted:
+            return Watched(stopped_because=watched.stopped_because, aborted=True), None
         if not watched.succeeded:
-            return f"prepare: {why_failed(watched, bench.workspace.stderr_tail())}", None
+            failure = f"prepare: {why_failed(watched, bench.workspace.stderr_tail())}"
+            return Watched(stopped_because=failure), None
     if not target.exists():
-        return "", None
+        return Watched(), None
     share = reserved.treatment.input_in_memory
     if share is None:
         share = 0.0 if order.page_cache == "cold" else 1.0
-    return "", page_cache.keep(target, share)
+    return Watched(), page_cache.keep(target, share)
 
 
 def _launch(
@@ -219,13 +227,19 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
     ------
     CannotExecute
         If it fails.
+    Aborted
+        If a condition of the plan comes true meanwhile.
     """
     with _errors_for_users(bench, data=name), _reserve(bench, f"d{number}", (), guards) as reserved:
         bench.workspace.begin_trial()
         target = bench.workspace.scratch / "out"
         launch = _launch(bench, program, guards, (), stdout=str(target))
         patient = replace(guards, trial_timeout_s=max(guards.trial_timeout_s, _DATA_TIMEOUT_S))
-        watched = run_to_end(bench.launcher, launch, patient, bench.workspace, join_files=reserved.join_files)
+        watched = run_to_end(
+            bench.launcher, launch, patient, bench.workspace, bench.watch, join_files=reserved.join_files
+        )
+        if watched.aborted:
+            raise Aborted(f"{watched.stopped_because}, while {{data}}/{name} was made")
         if not watched.succeeded:
             reason = why_failed(watched, bench.workspace.stderr_tail())
             raise CannotExecute(f"the command that makes {{data}}/{name} failed: {reason}")

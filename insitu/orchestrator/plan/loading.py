@@ -155,6 +155,7 @@ class _Loading:
             subject = resolve_plan.resolve_subject(document.subject)
         if document.goal is not None and isinstance(goal_node, located.Mapping):
             goal = resolve_plan.resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
+        guards = resolve_plan.resolve_guards(nodes.get("guards"), document.guards, self.faults)
         design = resolve_plan.resolve_design(nodes.get("design"), document.design, self.designs, self.faults)
         if document.name is None or factors is None or subject is None:
             return None
@@ -165,7 +166,7 @@ class _Loading:
             factors=factors,
             design=design,
             budget=resolve_plan.resolve_budget(document.budget),
-            guards=resolve_plan.resolve_guards(document.guards),
+            guards=guards,
             goal=goal,
             model=model.text,
             when_unsettable=document.when_unsettable,

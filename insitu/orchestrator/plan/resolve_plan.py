@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from insitu.orchestrator.plan import located
+from insitu.orchestrator.plan.conditions import resolve_conditions
 from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.placeholders import FOLDERS, placeholders_in
@@ -17,10 +18,21 @@ from insitu.orchestrator.plan.schema import (
     FactorDocument,
     GoalDocument,
     GuardsDocument,
+    ProbeDocument,
     SubjectDocument,
     quantity_of,
 )
-from insitu.orchestrator.plan.types import Budget, DesignSpec, Factor, Goal, Guards, Role, Subject, Variable
+from insitu.orchestrator.plan.types import (
+    Budget,
+    DesignSpec,
+    Factor,
+    Goal,
+    Guards,
+    Probe,
+    Role,
+    Subject,
+    Variable,
+)
 from insitu.orchestrator.units import UnitError, dimension_of, format_quantity
 
 _BYTES = dimension_of("B")
@@ -193,7 +205,7 @@ def check_commands(
     data = node.entry("data")
     if data is not None and isinstance(data.value, located.Mapping):
         for file in data.value.entries:
-            _check_data_command(file, faults)
+            _check_placeholders(file, ("data", "python"), "data is made once, before any trial", faults)
     command = node.entry("command")
     known = {*FOLDERS, *model.declared}
     if command is not None and used <= known:  # else the misspelt one may be meant
@@ -246,16 +258,13 @@ def _check_command(
     return used
 
 
-def _check_data_command(entry: located.Entry, faults: FaultList) -> None:
-    known = ("data", "python")
+def _check_placeholders(entry: located.Entry, known: Collection[str], why: str, faults: FaultList) -> None:
+    """Check a command that is not executed for a trial, so that few placeholders have a value."""
     for item in _arguments(entry, faults):
         for name in placeholders_in(item.text or ""):
             if name not in known:
-                faults.at(
-                    item,
-                    f"'{{{name}}}' has no value here: data is made once, before any trial",
-                    suggest(name, [f"{{{one}}}" for one in known]),
-                )
+                hint = suggest(name, [f"{{{one}}}" for one in known])
+                faults.at(item, f"'{{{name}}}' has no value here: {why}", hint)
 
 
 def _check_unused(
@@ -333,11 +342,35 @@ def resolve_budget(document: BudgetDocument) -> Budget:
     return Budget(document.trials, None if document.time is None else quantity_of(document.time, "s"))
 
 
-def resolve_guards(document: GuardsDocument) -> Guards:
+def resolve_guards(node: located.Node | None, document: GuardsDocument, faults: FaultList) -> Guards:
+    """Read the abort conditions; check the placeholders of the probe."""
+    entries = {entry.key.text: entry for entry in node.entries} if isinstance(node, located.Mapping) else {}
+    probe = entries.get("probe")
+    if probe is not None and isinstance(probe.value, located.Mapping):
+        for entry in probe.value.entries:
+            if entry.key.text == "command":
+                _check_placeholders(entry, ("python",), "a probe watches the node, not a trial", faults)
+                _check_whole_path(entry, faults)
+    abort_when = entries.get("abort_when")
     return Guards(
         trial_timeout_s=quantity_of(document.trial_timeout, "s"),
         scratch_bytes=quantity_of(document.scratch_limit, "B"),
         outside_writes_bytes=quantity_of(document.outside_writes_limit, "B"),
         processes=document.processes,
         free_disk_bytes=quantity_of(document.free_disk, "B"),
+        free_memory_bytes=None if document.free_memory is None else quantity_of(document.free_memory, "B"),
+        abort_when=resolve_conditions(abort_when.value if abort_when else None, faults),
+        probe=None if document.probe is None else _probe(document.probe),
+        node_wait_s=quantity_of(document.node_wait, "s"),
     )
+
+
+def _check_whole_path(entry: located.Entry, faults: FaultList) -> None:
+    for program in [*_arguments(entry, FaultList(faults.path))][:1]:
+        if "/" in (program.text or "") and not (program.text or "").startswith("/"):
+            hint = "write the whole path, or the name of a program on PATH"
+            faults.at(program, f"'{program.text}' is relative, and a probe has no folder of its own", hint)
+
+
+def _probe(document: ProbeDocument) -> Probe:
+    return Probe(document.command, quantity_of(document.every, "s"), quantity_of(document.timeout, "s"))

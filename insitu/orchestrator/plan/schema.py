@@ -6,12 +6,14 @@ against each other. A quantity is text such as ``10 MB/s``, or a bare number in 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
 from insitu.orchestrator.units import UnitError, dimension_of, parse_quantity
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -48,8 +50,6 @@ def quantity_of(text: str, unit: str) -> float:
     UnitError
         As `insitu.orchestrator.units.parse_quantity`.
     """
-    import re
-
     if re.fullmatch(_NUMBER, text.strip()):
         return parse_quantity(float(text), unit)
     return parse_quantity(text, unit)
@@ -72,6 +72,13 @@ _AS_QUANTITY = WithJsonSchema({"type": ["number", "string"]})
 Quantity = Annotated[str, _AS_QUANTITY]
 Duration = Annotated[str, _positive("s"), _AS_QUANTITY]
 Size = Annotated[str, _positive("B"), _AS_QUANTITY]
+_AS_CONDITION = WithJsonSchema(
+    {
+        "type": "string",
+        "pattern": rf"^\s*({'|'.join(map(re.escape, HOST_QUANTITIES))})\s*[<>]=?\s*[^<>=\s]",
+        "examples": ["host.cpu.pressure_avg10 > 80%", "host.memory.available < 2 GB"],
+    }
+)
 Argument = Annotated[str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Command = Annotated[tuple[Argument, ...], Field(min_length=1)]
 Unit = Annotated[str, AfterValidator(_unit)]
@@ -163,8 +170,19 @@ class BudgetDocument(Document):
     """Time of the whole run, such as '3 min'."""
 
 
+class ProbeDocument(Document):
+    """A command of the user's that watches the node; executed only while a plan is."""
+
+    command: Command
+    """Ends the run if it exits with another status than 0. Placeholder: {python}."""
+    every: Duration = "0.5 s"
+    """Time from one start of it to the next."""
+    timeout: Duration = "0.4 s"
+    """A command that takes longer ends the run, too."""
+
+
 class GuardsDocument(Document):
-    """Limits that protect the node from the subject."""
+    """Limits that protect the node."""
 
     trial_timeout: Duration = "60 s"
     """A trial that takes longer is ended."""
@@ -175,7 +193,15 @@ class GuardsDocument(Document):
     processes: Annotated[int, Field(ge=1, le=4_000_000)] = 512
     """Most processes and threads of a trial at one time."""
     free_disk: Size = "1 GB"
-    """No trial starts with less free space than this under the run directory."""
+    """No trial starts or goes on with less free space than this under the run directory."""
+    free_memory: Size | None = None
+    """No trial starts or goes on with less available memory; default 256 MB, at most 5 % of the node's."""
+    abort_when: Annotated[tuple[Annotated[str, _AS_CONDITION], ...], Field(max_length=100)] = ()
+    """Conditions of the node, each of which ends the trial and the run: 'host.cpu.pressure_avg10 > 80%'."""
+    probe: ProbeDocument | None = None
+    """A command that ends the trial and the run, too."""
+    node_wait: Duration = "60 s"
+    """How long a trial waits for a node on which a condition is true already, before the run ends."""
 
 
 class PlanDocument(Document):
@@ -202,7 +228,7 @@ class PlanDocument(Document):
     budget: BudgetDocument = BudgetDocument()
     """The most that the experiment may take."""
     guards: GuardsDocument = GuardsDocument()
-    """Limits that protect the node from the subject."""
+    """Limits that protect the node."""
 
 
 class VariableDocument(Document):

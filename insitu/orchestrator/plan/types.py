@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
+
 
 class Role(StrEnum):
     """How a variable of the model gets its value in a trial."""
@@ -202,15 +204,108 @@ class Budget:
     time_s: float | None = None
 
 
+class Relation(StrEnum):
+    """How a quantity of the node compares with the bound of a condition."""
+
+    BELOW = "<"
+    AT_MOST = "<="
+    ABOVE = ">"
+    AT_LEAST = ">="
+
+    @property
+    def upwards(self) -> bool:
+        """Whether larger values make the condition true."""
+        return self in (Relation.ABOVE, Relation.AT_LEAST)
+
+    @property
+    def words(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A state of the node in which no trial goes on.
+
+    Attributes
+    ----------
+    quantity
+        One of `insitu.orchestrator.plan.host_quantities.HOST_QUANTITIES`.
+    bound
+        Base units.
+    line, column
+        Where the plan states it; 0 for one that follows from another key.
+    """
+
+    quantity: str
+    relation: Relation
+    bound: float
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
+
+    def holds_for(self, value: float) -> bool:
+        """Whether a value of the quantity makes it true."""
+        match self.relation:
+            case Relation.BELOW:
+                return value < self.bound
+            case Relation.AT_MOST:
+                return value <= self.bound
+            case Relation.ABOVE:
+                return value > self.bound
+            case Relation.AT_LEAST:
+                return value >= self.bound
+
+    def why(self, value: float) -> str:
+        """In words, for a value that makes it true; with as many digits as tell the two apart."""
+        spell = HOST_QUANTITIES[self.quantity].spell
+        digits = 3
+        while digits < 9 and value != self.bound and spell(value, digits) == spell(self.bound, digits):
+            digits += 1
+        return f"{self.quantity} is {spell(value, digits)}, {self.relation.words} {spell(self.bound, digits)}"
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {self.relation} {HOST_QUANTITIES[self.quantity].spell(self.bound)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The user's own condition: a command that ends with another status than 0, or not in time.
+
+    Attributes
+    ----------
+    command
+        Argument list; ``{python}`` is the interpreter that runs insitu.
+    every_s
+        From start to start.
+    """
+
+    command: tuple[str, ...]
+    every_s: float = 0.5
+    timeout_s: float = 0.4
+
+
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """Limits that protect the node from the subject."""
+    """Limits that protect the node.
+
+    Attributes
+    ----------
+    free_memory_bytes
+        ``None``: the default, which depends on how much the node has.
+    abort_when
+        Further conditions that end a trial and the run.
+    node_wait_s
+        How long a trial waits for a node on which one of them is true already.
+    """
 
     trial_timeout_s: float = 60.0
     scratch_bytes: float = 4e9
     outside_writes_bytes: float = 256e6
     processes: int = 512
     free_disk_bytes: float = 1e9
+    free_memory_bytes: float | None = None
+    abort_when: tuple[Condition, ...] = ()
+    probe: Probe | None = None
+    node_wait_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

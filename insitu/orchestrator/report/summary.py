@@ -16,6 +16,7 @@ from insitu.orchestrator.report.facts import Fact, gather_facts
 from insitu.orchestrator.report.wording import count, join, p_text, percent
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial, TrialState
+from insitu.orchestrator.store.states import FINISHED, SPOILT
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.blueprint import Blueprint
@@ -153,7 +154,7 @@ def _headline(analysis: Analysis, states: Mapping[str, int]) -> str:
         return effect_text(analysis.effect)
     if analysis.fit is not None:
         return f"The law of {analysis.outcome} is fitted to {count(analysis.fit.n, 'trial')}"
-    finished = sum(states[name] for name in ("valid", "invalid", "failed"))
+    finished = sum(states[name] for name in FINISHED)
     if not finished:
         return "No trial has finished yet"
     return f"No answer: {analysis.problem}"
@@ -246,7 +247,7 @@ def _reasons(
 
 
 def _trials_reason(states: Mapping[str, int]) -> Reason:
-    spoilt = [f"{states[name]} {name}" for name in ("invalid", "failed") if states[name]]
+    spoilt = [f"{states[name]} {name}" for name in SPOILT if states[name]]
     waiting = states["planned"] + states["running"]
     text = count(states["valid"], "valid trial")
     text += f"; {join(spoilt)}, kept and not fitted" if spoilt else ""

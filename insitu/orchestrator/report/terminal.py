@@ -10,7 +10,8 @@ from rich.text import Text
 
 from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
 from insitu.orchestrator.report.wording import count, number, percent, signed_percent
-from insitu.orchestrator.store.records import StoredTrial, TrialState
+from insitu.orchestrator.store.records import StoredTrial
+from insitu.orchestrator.store.states import SPOILT
 
 if TYPE_CHECKING:
     from insitu.orchestrator.estimation.fit import Fit
@@ -44,7 +45,7 @@ def render_summary(summary: Summary) -> RenderableType:
     parts += [Text(""), reasons]
     if summary.levels:
         parts += [Text(""), _levels(summary.levels)]
-    spoilt = [trial for trial in summary.trials if trial.state in (TrialState.INVALID, TrialState.FAILED)]
+    spoilt = [trial for trial in summary.trials if trial.state in SPOILT]
     if spoilt:
         parts += [Text(""), _spoilt(spoilt)]
     return Group(*parts)

@@ -6,8 +6,7 @@ import bisect
 from collections.abc import Iterable
 
 from insitu.orchestrator.store.records import PlannedTrial, StoredTrial, TrialRecord, TrialState
-
-_BAD = (TrialState.INVALID, TrialState.FAILED)
+from insitu.orchestrator.store.states import SPOILT
 
 
 class Ledger:
@@ -78,11 +77,17 @@ class Ledger:
         return len(self._planned)
 
     def to_replace(self, most: int) -> list[PlannedTrial]:
-        """Trials that came out badly and have no replacement yet, `most` per planned trial."""
-        last = [chain[-1] for chain in self._chains.values() if len(chain) <= most]
-        return [self._planned[trial] for trial in last if self._states[trial] in _BAD]
+        """Trials that came out badly and have no replacement yet, `most` per planned trial.
+
+        An aborted one does not count towards `most`: it says nothing about its levels.
+        """
+        last = [chain[-1] for chain in self._chains.values() if self._tried(chain) <= most]
+        return [self._planned[trial] for trial in last if self._states[trial] in SPOILT]
+
+    def _tried(self, chain: list[int]) -> int:
+        return sum(self._states[trial] is not TrialState.ABORTED for trial in chain)
 
     def given_up(self) -> list[PlannedTrial]:
         """Planned trials whose last execution came out badly."""
         ends = {first: chain[-1] for first, chain in self._chains.items()}
-        return [self._planned[first] for first, last in ends.items() if self._states[last] in _BAD]
+        return [self._planned[first] for first, last in ends.items() if self._states[last] in SPOILT]

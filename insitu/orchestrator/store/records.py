@@ -19,6 +19,8 @@ class TrialState(StrEnum):
     """Finished, but a level was missed or the host disturbed; kept, not fitted, replaced."""
     FAILED = "failed"
     """The subject itself failed (exit status, timeout, a guard); kept, not fitted, replaced."""
+    ABORTED = "aborted"
+    """Ended for the node's sake, by a condition of the plan; kept, not fitted, replaced when the run resumes."""
 
 
 class LevelVerdict(StrEnum):
@@ -57,7 +59,7 @@ class PlannedTrial:
     trial
         Number within the run, from 1, in execution order.
     replaces
-        The invalid or failed trial that this one repeats.
+        The trial that came out badly and that this one repeats.
     """
 
     trial: int
@@ -113,7 +115,7 @@ class TrialRecord:
     samples
         Path of the Parquet file, relative to the run directory; empty where there is none.
     reasons
-        Why the trial is invalid or failed; empty for valid ones.
+        Why the trial is invalid, failed or aborted; empty for valid ones.
     """
 
     trial: int

@@ -2,7 +2,7 @@
 
 ::
 
-    planned -> running -> valid | invalid | failed
+    planned -> running -> valid | invalid | failed | aborted
        ^          |
        +----------+   found running after a crash
 """
@@ -13,14 +13,19 @@ from insitu.orchestrator.store.records import TrialState
 
 _NEXT: dict[TrialState, frozenset[TrialState]] = {
     TrialState.PLANNED: frozenset({TrialState.RUNNING}),
-    TrialState.RUNNING: frozenset({TrialState.PLANNED, TrialState.VALID, TrialState.INVALID, TrialState.FAILED}),
+    TrialState.RUNNING: frozenset(set(TrialState) - {TrialState.RUNNING}),
     TrialState.VALID: frozenset(),
     TrialState.INVALID: frozenset(),
     TrialState.FAILED: frozenset(),
+    TrialState.ABORTED: frozenset(),
 }
 
 FINISHED = frozenset(state for state, following in _NEXT.items() if not following)
 """The states that a trial never leaves."""
+
+
+SPOILT = tuple(state for state in TrialState if state in FINISHED - {TrialState.VALID})
+"""Finished, and not fitted."""
 
 
 class IllegalTransition(RuntimeError):

@@ -89,10 +89,11 @@ class Launcher:
         except OSError as exc:
             raise LauncherGone(str(exc)) from exc
 
-    def next_message(self, timeout_s: float) -> protocol.Message | None:
-        """The next message, or ``None`` when none came within the timeout."""
-        readable, _, _ = select.select([self._connection], [], [], max(0.0, timeout_s))
-        if not readable:
+    def next_message(self, timeout_s: float, others: tuple[int, ...] = ()) -> protocol.Message | None:
+        """The next message; ``None`` when none came within the timeout, or before one of `others` was readable."""
+        own = self._connection.fileno()
+        readable, _, _ = select.select([own, *others], [], [], max(0.0, timeout_s))
+        if own not in readable:
             return None
         message = protocol.receive(self._connection)
         if message is None:

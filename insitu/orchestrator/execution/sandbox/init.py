@@ -73,7 +73,7 @@ def _get_ready(
     try:
         groups = [os.open(path, os.O_WRONLY) for path in cgroup_files]
         if surroundings.unprivileged:
-            _map_own_identity()
+            kernel.map_identity(*_USER)
         filesystem.enter(surroundings, carried)
         kernel.set_hostname("insitu")
         kernel.raise_loopback()
@@ -128,18 +128,6 @@ def _execute(agent: socket.socket, launch: protocol.Launch, stderr: int, unprivi
     names = ("utime", "stime", "maxrss", "minflt", "majflt", "nvcsw", "nivcsw", "inblock", "oublock")
     figures = {name: float(getattr(usage, f"ru_{name}")) for name in names}
     _say(agent, protocol.Exited(_shell_status(status), wall_s, figures, running_s))
-
-
-def _map_own_identity() -> None:
-    """Map the user to themselves, so that files keep their owner and exec drops every capability."""
-    kernel.set_dumpable()
-    for path, text in (
-        ("/proc/self/setgroups", "deny"),
-        ("/proc/self/uid_map", f"{_USER[0]} {_USER[0]} 1"),
-        ("/proc/self/gid_map", f"{_USER[1]} {_USER[1]} 1"),
-    ):
-        with open(path, "w", encoding="ascii") as file:
-            file.write(text)
 
 
 _USER = (os.geteuid(), os.getegid())

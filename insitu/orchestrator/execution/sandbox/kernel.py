@@ -106,9 +106,16 @@ def die_with_parent() -> None:
         _raise("prctl PDEATHSIG")
 
 
-def set_dumpable() -> None:
-    """Make ``/proc/self`` belong to the process's user again, as a user namespace needs for its id maps."""
-    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+def map_identity(user: int, group: int) -> None:
+    """In a fresh user namespace, map the user to themselves: files keep their owner, exec drops capabilities."""
+    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else /proc/self belongs to root, and the maps cannot be written
+    for path, text in (
+        ("/proc/self/setgroups", "deny"),
+        ("/proc/self/uid_map", f"{user} {user} 1"),
+        ("/proc/self/gid_map", f"{group} {group} 1"),
+    ):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
 
 
 _KEPT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 29})
