@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from experiments.benchmarks import orchestration, prediction, sampling, startup
+from experiments.benchmarks import orchestration, prediction, reaction, sampling, startup
 
 BENCHMARKS = {
     "startup": startup.main,
     "sampling": sampling.main,
     "orchestration": orchestration.both,
     "prediction": prediction.main,
+    "reaction": reaction.main,
 }
 
 if __name__ == "__main__":

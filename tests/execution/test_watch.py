@@ -84,6 +84,13 @@ def test_a_condition_that_is_true(watch: HostWatch) -> None:
     assert look.problem.endswith(", below 1e+06 TB")
 
 
+def test_a_quantity_that_cannot_be_read_any_more(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with HostWatch(tmp_path / "runs") as watch:
+        (tmp_path / "runs").rmdir()
+        assert watch.look(CALM).problem.startswith("host.disk.free cannot be read any more: ")
+
+
 def test_the_conditions_that_every_plan_has(tmp_path: Path) -> None:
     state = HostState(tmp_path)
     disk, memory = conditions_of(Guards(), state)

@@ -56,7 +56,10 @@ class HostWatch:
         """Compare the node with every condition, now."""
         complete = True
         for condition in conditions_of(guards, self._state):
-            value = self._state.read(condition.quantity)
+            try:
+                value = self._state.read(condition.quantity)
+            except OSError as exc:  # it was there when the plan was checked
+                return Look(f"{condition.quantity} cannot be read any more: {exc}", True)
             if value is None:
                 complete = False
             elif condition.holds_for(value):
