@@ -12,12 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from insitu.injectors.confinement import NO_CAPS
+from insitu.injectors.demand import Demand
 from insitu.orchestrator import experiment, loop
 from insitu.orchestrator.errors import Aborted, CannotExecute, InputError, Postponed
 from insitu.orchestrator.execution.conditions.host_state import HostState
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.loop import Ending, Outcome
+from insitu.orchestrator.plan.blast_radius import allowed
 from insitu.orchestrator.plan.types import Guards
+from insitu.orchestrator.radius import Radius
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import PlannedTrial, TrialRecord, TrialState
 from insitu.orchestrator.store.run import RunStore
@@ -77,7 +81,8 @@ class Watcher:
 def prepared(tmp_path: Path) -> experiment.Experiment:
     plan, blueprint = experiment.read(plans.write(tmp_path / "plan"))
     plan = replace(plan, guards=replace(plan.guards, node_wait_s=10.0))
-    return experiment.Experiment(plan, blueprint, (), (), most_trials=30)
+    radius = Radius(allowed(plan.blast_radius, None), NO_CAPS, Demand())
+    return experiment.Experiment(plan, blueprint, (), (), 30, radius)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import numpy as np
 
 from insitu.injectors.binding import Floats, Mask, pooled_slope, runs
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo, Treatment
+from insitu.injectors.demand import Demand
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
@@ -69,6 +70,10 @@ class CpuCores(Injector):
                 Setting("cpu", "cpu.cfs_quota_us", str(quota_us)),
             )
         )
+
+    def demand(self, level: float) -> Demand:
+        """What the subject may take, as the level says."""
+        return Demand(cores=level)
 
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
         time_s, cpu_s = samples["time_s"], samples["cpu_s"]

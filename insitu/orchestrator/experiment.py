@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +21,10 @@ from insitu.orchestrator.errors import CannotExecute, InputError
 from insitu.orchestrator.execution.conditions.host_state import HostState, why_unwatchable
 from insitu.orchestrator.execution.conditions.watch import conditions_of
 from insitu.orchestrator.execution.workspace import free_bytes
+from insitu.orchestrator.plan.inventory import Inventory
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
 from insitu.orchestrator.plan.types import Factor, Plan, Role, Settable
+from insitu.orchestrator.radius import Radius, radius_of
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ class Experiment:
         Per factor that an injector sets: what this node does about it.
     most_trials
         Budget of executions, replacements included.
+    radius
+        What it may take of the node.
     """
 
     plan: Plan
@@ -57,6 +62,7 @@ class Experiment:
     capabilities: tuple[Capability, ...]
     left_unset: tuple[LeftUnset, ...]
     most_trials: int
+    radius: Radius
 
 
 def read(path: Path) -> tuple[Plan, Blueprint]:
@@ -98,20 +104,23 @@ def _understand(plan: Plan) -> tuple[Plan, Blueprint]:
     return plan, blueprint
 
 
-def prepare(plan: Plan, blueprint: Blueprint, workspace: Path) -> Experiment:
+def prepare(plan: Plan, blueprint: Blueprint, workspace: Path, inventory: Inventory | None = None) -> Experiment:
     """Check a plan against this node: programs, variables, levels.
 
     Parameters
     ----------
     workspace
         An existing folder on the disk that the trials would use.
+    inventory
+        Caps what a run may take of this node.
 
     Raises
     ------
     InputError
-        If the subject's program is not here, or a level is out of reach.
+        If the subject's program is not here, a level is out of reach, or the plan exceeds its own blast radius.
     CannotExecute
-        If a variable cannot be set here and the plan does not allow to leave it unset.
+        If a variable cannot be set here and the plan does not allow to leave it unset, if a condition cannot be
+        watched, or if the inventory does not allow what the plan takes.
     """
     _find_programs(plan)
     _check_conditions(plan, workspace)
@@ -148,9 +157,11 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path) -> Experiment:
         capabilities.append(capability)
         factors.append(factor)
     settled = replace(plan, factors=tuple(factors))
-    trials = len(design_trials(settled))
-    most = plan.budget.trials if plan.budget.trials is not None else 2 * trials
-    return Experiment(settled, blueprint, tuple(capabilities), tuple(left_unset), most)
+    trials = design_trials(settled)
+    memory_bytes = HostState(workspace).total_memory_bytes
+    radius = radius_of(settled, trials, here, platform.node(), memory_bytes, inventory)
+    most = plan.budget.trials if plan.budget.trials is not None else 2 * len(trials)
+    return Experiment(settled, blueprint, tuple(capabilities), tuple(left_unset), most, radius)
 
 
 def _find_programs(plan: Plan) -> None:

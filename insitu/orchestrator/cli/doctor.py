@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import platform
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from insitu.orchestrator.cli import machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,11 @@ def doctor(
     out: Annotated[Path, typer.Option("--out", help="Where runs would be: their disk is examined.")] = Path(
         "runs"
     ),
+    inventory: machine.Inventoried = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Say what this machine can set and measure, and the command that would fix what is missing."""
-    findings = _findings(out)
+    findings = [*_findings(out), *_allowed(inventory)]
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -39,7 +44,6 @@ def doctor(
 def _findings(out: Path) -> list[Finding]:
     from insitu.injectors import node, recovery, registry
     from insitu.injectors.cgroups import PRESSURE
-    from insitu.orchestrator.cli import machine
     from insitu.orchestrator.errors import CannotExecute
     from insitu.orchestrator.units import format_quantity
 
@@ -89,6 +93,28 @@ def _findings(out: Path) -> list[Finding]:
     else:
         findings.append(Finding("leftovers", "ok", "none"))
     return findings
+
+
+def _allowed(chosen: Path | None) -> Iterator[Finding]:
+    """What the inventory lets a run take of this node."""
+    from insitu.orchestrator.plan.blast_radius import UNITS
+    from insitu.orchestrator.units import format_quantity
+
+    found = machine.inventory(chosen)
+    radius = None if found is None else found.for_node(platform.node())
+    if found is None or radius is None:
+        how = (
+            "no inventory caps what a run may take"
+            if found is None
+            else f"{found.path} has no entry for this node"
+        )
+        yield Finding("inventory", "ok", how)
+        return
+    for key, cap in radius.caps.items():
+        yield Finding(f"at most: {key}", "ok", f"{format_quantity(cap.value, UNITS[key])} ({cap.place})")
+    if radius.host_wide is not None:
+        names = ", ".join(sorted(radius.host_wide.variables)) or "nothing"
+        yield Finding("at most: host_wide", "ok", f"{names} ({radius.host_wide.place})")
 
 
 def _print(findings: list[Finding]) -> None:

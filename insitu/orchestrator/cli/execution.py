@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
 
     plan = prepared.plan
     _clean_node()
+    _refuse_crowd(prepared)
     facts: dict[str, Json] = {
         "name": plan.name,
         "run_id": secrets.token_hex(4),
@@ -53,7 +55,7 @@ def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
         _execute(prepared, store, quiet=quiet)
 
 
-def go_on(directory: Path, *, quiet: bool) -> None:
+def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
     """Execute the trials of a run that have no result yet."""
     from insitu.orchestrator import experiment
     from insitu.orchestrator.cli import machine
@@ -62,8 +64,9 @@ def go_on(directory: Path, *, quiet: bool) -> None:
     with RunStore.open(directory) as store:
         plan, blueprint = experiment.read_stored(store)
         with machine.probe_folder(directory) as folder:
-            prepared = experiment.prepare(plan, blueprint, folder)
+            prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
         _clean_node()
+        _refuse_crowd(prepared)
         store.reset_running()
         if _complete(store):
             typer.echo(f"nothing left to execute in {directory}")
@@ -92,23 +95,42 @@ def _clean_node() -> None:
         raise NodeDirty("\n".join(failures), hint="insitu recover")
 
 
+def _refuse_crowd(prepared: Experiment) -> None:
+    """Look before anything is made; `local_cluster` looks again, since another run may begin this very moment."""
+    from insitu.injectors import neighbours
+    from insitu.orchestrator.radius import refuse_crowd
+
+    refuse_crowd(prepared.radius.allowed, neighbours.other_runs(""))
+
+
 def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     from insitu.orchestrator import loop
     from insitu.orchestrator.cli import results
     from insitu.orchestrator.cli.progress import progress
     from insitu.orchestrator.errors import GoalNotReached, InsituError
     from insitu.orchestrator.execution.cluster import local_cluster
+    from insitu.orchestrator.plan.blast_radius import UNITS
+    from insitu.orchestrator.radius import refuse_crowd
     from insitu.orchestrator.report.terminal import print_summary
+    from insitu.orchestrator.units import format_quantity
 
     directory = store.directory
     run_id = str(store.meta()["run_id"])
     workspace = directory.absolute() / "work"
     store.set_meta("status", "running")
+    for key, cap in prepared.radius.allowed.caps.items():
+        if cap.place is not None:
+            store.set_meta(f"blast_radius_{key}", f"{format_quantity(cap.value, UNITS[key])} ({cap.place})")
     try:
         with _termination_as_interrupt(), progress(prepared, quiet=quiet) as watcher:
             watcher.stage("starting ray on this machine")
             with local_cluster(
-                run_id, workspace, directory.absolute(), prepared.plan.guards.outside_writes_bytes
+                run_id,
+                workspace,
+                directory.absolute(),
+                prepared.plan.guards.outside_writes_bytes,
+                prepared.radius.caps,
+                partial(refuse_crowd, prepared.radius.allowed),
             ) as cluster:
                 outcome = loop.execute(prepared, store, cluster, watcher)
                 watcher.stage("shutting ray down")
@@ -146,7 +168,7 @@ def _conclude(prepared: Experiment, outcome: Outcome, analysis: object, director
         Ending.BUDGET: "raise `budget` in the plan and run it again",
         Ending.SUBJECT_FAILED: _remedy(outcome.text),
         Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
-        Ending.INVALID: "see the reasons above; a quieter machine, or other levels, may help",
+        Ending.INVALID: "see the reasons above; a quieter machine, other levels or a larger blast radius may help",
     }
     if outcome.ending is Ending.ABORTED:
         raise Aborted(outcome.text, hint=hints[outcome.ending])

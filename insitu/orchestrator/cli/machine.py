@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from insitu.orchestrator.experiment import Experiment
+    from insitu.orchestrator.plan.inventory import Inventory
 
 _START_S = 6.0
 """Starting and stopping ray, at worst; measured 3 to 6 s on two cores."""
@@ -42,6 +45,25 @@ def probe_folder(out: Path) -> Iterator[Path]:
         yield folder
     finally:
         folder.rmdir()
+
+
+Inventoried = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory",
+        help="What a run may take of each node.",
+        show_default="/etc/insitu/inventory.yaml, else ~/.config/insitu/inventory.yaml",
+    ),
+]
+"""The option that names an inventory."""
+
+
+def inventory(chosen: Path | None) -> Inventory | None:
+    """The inventory that was chosen, or the one in the usual places, if there is one."""
+    from insitu.orchestrator.experiment import settable
+    from insitu.orchestrator.plan.inventory import find_inventory
+
+    return find_inventory(chosen, settable())
 
 
 def try_sandbox(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""``insitu schema``: the JSON Schema of plans and models."""
+"""``insitu schema``: the JSON Schema of plans, models and inventories."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class Kind(StrEnum):
 
     PLAN = "plan"
     MODEL = "model"
+    INVENTORY = "inventory"
 
 
 def schema(
@@ -22,5 +23,9 @@ def schema(
     """Print the JSON Schema, for editors that complete YAML."""
     from insitu.orchestrator.plan import schema as schemas
 
-    document = schemas.plan_schema() if kind is Kind.PLAN else schemas.model_schema()
-    typer.echo(json.dumps(document, indent=2))
+    of_kind = {
+        Kind.PLAN: schemas.plan_schema,
+        Kind.MODEL: schemas.model_schema,
+        Kind.INVENTORY: schemas.inventory_schema,
+    }
+    typer.echo(json.dumps(of_kind[kind](), indent=2))

@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from insitu.injectors.confinement import NO_CAPS, Caps, Confinement, confined
+from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
@@ -44,6 +46,8 @@ class AgentSetup:
         Most that a subject may write outside its scratch folder; gone with it.
     notice
         File in which the guard says why it has ended the agent, if it has; ``None`` for nowhere.
+    caps
+        Most that the run may take of the node.
     """
 
     run: str
@@ -53,6 +57,7 @@ class AgentSetup:
     owner_start: str
     outside_writes_bytes: float = 256e6
     notice: Path | None = None
+    caps: Caps = NO_CAPS
 
 
 _PROGRAM_ALLOWANCE_S = 60.0
@@ -87,7 +92,8 @@ class NodeAgent:
             workspace = Workspace.below(setup.workspace, header.ownership)
             _undo_at_close(stack, journal, [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting])
             workspace.make()
-            node = survey(setup.workspace)
+            confinement = stack.enter_context(_confined(survey(setup.workspace), setup.caps, journal))
+            node = confinement.node
             surroundings = Surroundings(
                 stage=str(workspace.stage),
                 writable=str(workspace.slot),
@@ -104,7 +110,7 @@ class NodeAgent:
             stack.enter_context(launcher)
             self._watch = stack.enter_context(HostWatch(workspace.slot))
             name = platform.node()
-            self.bench = trial.Bench(node, journal, launcher, workspace, name, ahead, {}, self._watch)
+            self.bench = trial.Bench(node, journal, launcher, workspace, name, ahead, {}, self._watch, confinement)
             self._stack = stack.pop_all()
 
     def ready(self) -> str:
@@ -187,3 +193,14 @@ def _no_guard_is_for_users() -> Iterator[None]:
         yield
     except NoGuard as exc:
         raise CannotExecute(exc.message, hint=exc.remedy) from exc
+
+
+@contextmanager
+def _confined(node: Node, caps: Caps, journal: Journal) -> Iterator[Confinement]:
+    with ExitStack() as stack:
+        try:
+            confinement = stack.enter_context(confined(node, caps, journal))
+        except InjectorError as exc:
+            what = "the blast radius cannot be held here"
+            raise CannotExecute(f"{what}: {exc.message}", hint=exc.remedy or None) from exc
+        yield confinement

@@ -10,14 +10,15 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from insitu.injectors import recovery, session
+from insitu.injectors import neighbours, recovery, session
+from insitu.injectors.confinement import NO_CAPS, Caps
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.processes import Process
@@ -89,7 +90,12 @@ class LocalCluster:
 
 @contextmanager
 def local_cluster(
-    run: str, workspace: Path, run_directory: Path, outside_writes_bytes: float = 256e6
+    run: str,
+    workspace: Path,
+    run_directory: Path,
+    outside_writes_bytes: float = 256e6,
+    caps: Caps = NO_CAPS,
+    admit: Callable[[Sequence[Header]], None] | None = None,
 ) -> Iterator[LocalCluster]:
     """Start ray on loopback with a fresh token, and an agent on it.
 
@@ -99,6 +105,10 @@ def local_cluster(
         Id of the run, which marks everything that is made.
     workspace
         Folder for the trials' scratch folders.
+    caps
+        Most that the run may take of the node.
+    admit
+        Called with the other runs that go first on this node, once this one's journal shows it; raises to refuse.
 
     Raises
     ------
@@ -116,9 +126,12 @@ def local_cluster(
         owner_start=command.started,
         outside_writes_bytes=outside_writes_bytes,
         notice=folder / _NOTICE,
+        caps=caps,
     )
     with ExitStack() as stack:  # a guard of its own: ray takes seconds to start, and may be killed meanwhile
         journal = stack.enter_context(_open_journal(header))
+        if admit is not None:
+            admit(neighbours.before(header, neighbours.other_runs(run)))
         try:  # suspended by the user, this process holds nothing itself: its agent ends the trial at hand
             stack.enter_context(Lease(journal.path, endures_silence=True))
         except NoGuard as exc:

@@ -30,6 +30,8 @@ class Observation:
     ----------
     failure
         Why the subject did not do its work; empty if it did.
+    held_back
+        Limits of the blast radius that bound while the program ran.
     resident_share
         Share of the input in memory when the program started, ``None`` without an input or where a variable says
         what it should be.
@@ -43,6 +45,7 @@ class Observation:
     host_after: host.HostTimes
     stderr_tail: str
     resident_share: float | None
+    held_back: tuple[str, ...] = ()
 
 
 def judge(
@@ -71,6 +74,7 @@ def judge(
         reasons.extend(_missed(level) for level in levels if level.verdict in _BAD)
         if disturbed := host.disturbance(load, wall_s):
             reasons.append(disturbed)
+        reasons.extend(f"held back by the blast radius: {cap}" for cap in seen.held_back)
         if order.page_cache == "cold" and (seen.resident_share or 0.0) > _STILL_CACHED:
             reasons.append(f"{seen.resident_share:.0%} of the input was still in memory")
         if reasons:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from insitu.injectors import lifecycle
 from insitu.injectors.actuator import Host
+from insitu.injectors.confinement import Confinement, held_back
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Journal
@@ -46,6 +47,7 @@ class Bench:
     ahead: Ahead
     actuators: lifecycle.Actuators
     watch: HostWatch
+    confinement: Confinement
 
 
 def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
@@ -80,7 +82,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         applied = reserved.apply(lambda: _host(bench, reserved))
         sampler.watch(applied.columns)
         duty_cycle = applied.stop_and_go
-        before = host.read_times()
+        before, pushed = host.read_times(), bench.confinement.pushes()
         sampler.take(0.0)
         watched = prepared
         if not prepared.stopped_because:
@@ -101,8 +103,11 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         after = host.read_times()
         _final_sample(sampler, watched)
         stderr_tail, failure = bench.workspace.stderr_tail(), ""
+        wall_s = watched.exited.wall_s if watched.exited else 0.0
+        capped = held_back(pushed, bench.confinement.pushes(), wall_s)
         if not watched.succeeded:
             failure = why_failed(watched, stderr_tail) + _crowd(reserved.group, order.guards)
+            failure += f" (it reached its blast radius: {', '.join(capped)})" if capped else ""
         return Observation(
             watched=watched,
             failure=failure,
@@ -111,6 +116,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             host_before=before,
             host_after=after,
             stderr_tail=stderr_tail,
+            held_back=capped,
             resident_share=resident_share if reserved.treatment.input_in_memory is None else None,
         )
 

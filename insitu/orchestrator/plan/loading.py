@@ -10,6 +10,7 @@ from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan import located, resolve_plan
 from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
+from insitu.orchestrator.plan.resolve_blast_radius import resolve_blast_radius
 from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
 from insitu.orchestrator.plan.schema import MODEL_REQUIRED, PLAN_REQUIRED, ModelDocument, PlanDocument
 from insitu.orchestrator.plan.types import ModelText, Plan, Settable
@@ -156,6 +157,7 @@ class _Loading:
         if document.goal is not None and isinstance(goal_node, located.Mapping):
             goal = resolve_plan.resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
         guards = resolve_plan.resolve_guards(nodes.get("guards"), document.guards, self.faults)
+        radius = resolve_blast_radius(nodes.get("blast_radius"), document.blast_radius, self.settable, self.faults)
         design = resolve_plan.resolve_design(nodes.get("design"), document.design, self.designs, self.faults)
         if document.name is None or factors is None or subject is None:
             return None
@@ -170,6 +172,7 @@ class _Loading:
             goal=goal,
             model=model.text,
             when_unsettable=document.when_unsettable,
+            blast_radius=radius,
             plan_source=source,
             model_source=model_source,
         )

@@ -204,6 +204,23 @@ class GuardsDocument(Document):
     """How long a trial waits for a node on which a condition is true already, before the run ends."""
 
 
+class BlastRadiusDocument(Document):
+    """How much of a node may be taken; what is left out is not capped."""
+
+    cores: Annotated[str, _positive("core"), _AS_QUANTITY] | None = None
+    """Processors, for the subject and all that is added to the machine together; held by the kernel."""
+    memory: Size | None = None
+    """Memory, likewise, with what is swapped out."""
+    disk_rate: Annotated[str, _positive("B/s"), _AS_QUANTITY] | None = None
+    """Bytes per second that may be added to a disk's load."""
+    interfaces: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Network interfaces on the host at one time."""
+    trials: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Trials on the node at one time, those of other runs included; a plan's default is 1."""
+    host_wide: tuple[str, ...] | None = None
+    """Variables of the whole host that may be set, such as cpu.frequency; a plan's default is none."""
+
+
 class PlanDocument(Document):
     """A plan of insitu: what to execute, what to set, and what to find out."""
 
@@ -229,6 +246,8 @@ class PlanDocument(Document):
     """The most that the experiment may take."""
     guards: GuardsDocument = GuardsDocument()
     """Limits that protect the node."""
+    blast_radius: BlastRadiusDocument = BlastRadiusDocument()
+    """How much of the node this experiment may take; the node's inventory may allow less."""
 
 
 class VariableDocument(Document):
@@ -272,8 +291,27 @@ class ModelDocument(Document):
     """Parameter to the unit it is reported in; optional."""
 
 
+class NodeDocument(Document):
+    """What is known of one node."""
+
+    blast_radius: BlastRadiusDocument = BlastRadiusDocument()
+    """The most that any run may take of it."""
+
+
+class InventoryDocument(Document):
+    """An inventory of insitu: the nodes, and how much of each a run may take."""
+
+    model_config = ConfigDict(title="insitu inventory")
+
+    version: Annotated[int, Field(ge=1, le=1)] = 1
+    """Version of this format."""
+    nodes: Annotated[dict[str, NodeDocument], Field(min_length=1)] | None = None
+    """Host name to what is known of the node; 'default' is for all that are not named."""
+
+
 PLAN_REQUIRED = ("name", "subject", "model", "factors")
 MODEL_REQUIRED = ("variables", "laws")
+INVENTORY_REQUIRED = ("nodes",)
 """Keys that a file must have; checked by the loader, so that the rest of the file is still looked at."""
 
 
@@ -297,6 +335,11 @@ def plan_schema() -> dict[str, Any]:
 def model_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of model files, for editors."""
     return _schema(ModelDocument, MODEL_REQUIRED)
+
+
+def inventory_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of inventories, for editors."""
+    return _schema(InventoryDocument, INVENTORY_REQUIRED)
 
 
 def _schema(document: type[Document], required: tuple[str, ...]) -> dict[str, Any]:

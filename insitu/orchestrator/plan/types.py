@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from insitu.orchestrator.plan.blast_radius import BlastRadius
 from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
 
 
@@ -330,3 +331,4 @@ class Plan:
     plan_source: str
     model_source: str
     when_unsettable: str = "refuse"
+    blast_radius: BlastRadius = field(default_factory=BlastRadius)

@@ -1,0 +1,83 @@
+"""What limits a run on this node, for ``check`` and dry runs: abort conditions, the probe, the blast radius."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from insitu.injectors.journal import Header
+    from insitu.orchestrator.execution.conditions.watch import Standing
+    from insitu.orchestrator.experiment import Experiment
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Read once: how the conditions stand, and who else executes here."""
+
+    experiment: Experiment
+    standings: tuple[Standing, ...]
+    others: tuple[Header, ...]
+
+
+def limits_of(experiment: Experiment, folder: Path) -> Limits:
+    """Look at the node; `folder` is on the disk of the run directory."""
+    from insitu.injectors import neighbours
+    from insitu.orchestrator.execution.conditions.watch import how_they_stand
+
+    return Limits(experiment, how_they_stand(experiment.plan.guards, folder), neighbours.other_runs(""))
+
+
+def document(limits: Limits) -> dict[str, object]:
+    """For ``--json``: base units."""
+    from insitu.orchestrator.execution.conditions.probing import command_of
+
+    probe, radius = limits.experiment.plan.guards.probe, limits.experiment.radius
+    return {
+        "abort_when": [
+            {"condition": str(one.condition), "now": one.value, "true_now": one.true} for one in limits.standings
+        ],
+        "probe": None
+        if probe is None
+        else {"command": list(command_of(probe)), "every_s": probe.every_s, "timeout_s": probe.timeout_s},
+        "blast_radius": {key: cap.value for key, cap in radius.allowed.caps.items()},
+        "takes": {
+            "cores": radius.demand.cores,
+            "memory": radius.demand.memory_bytes,
+            "disk_rate": radius.demand.disk_bytes_per_s,
+            "interfaces": radius.demand.interfaces,
+        },
+        "held_by_the_kernel": list(radius.caps.controllers),
+        "other_runs": [other.run_directory for other in limits.others],
+    }
+
+
+def lines(limits: Limits) -> Iterator[str]:
+    """For the terminal, in rich's markup."""
+    from rich.markup import escape
+
+    from insitu.orchestrator.execution.conditions.probing import command_of
+    from insitu.orchestrator.plan.blast_radius import UNITS
+    from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
+    from insitu.orchestrator.units import format_quantity
+
+    for one in limits.standings:
+        quantity = HOST_QUANTITIES[one.condition.quantity]
+        now = "" if one.value is None else f" (now {quantity.spell(one.value)})"
+        late = "[yellow]: no trial would start now[/]" if one.true else ""
+        yield f"ends when {one.condition}{now}{late}"
+    if (probe := limits.experiment.plan.guards.probe) is not None:
+        command = escape(shlex.join(command_of(probe)))
+        yield f"ends when this fails or takes {probe.timeout_s:g} s, every {probe.every_s:g} s: {command}"
+    radius = limits.experiment.radius
+    held = {"cores": radius.caps.cores, "memory": radius.caps.memory_bytes}
+    for key, cap in radius.allowed.caps.items():
+        place = f" ({cap.place})" if cap.place is not None else ""
+        how = ", held by the kernel" if held.get(key) is not None else ""
+        yield escape(f"may take {key} {format_quantity(cap.value, UNITS[key])}{how}{place}")
+    for other in limits.others:
+        what = f"executes on this node now: {other.run_directory} (process {other.owner_pid})"
+        yield f"[yellow]{escape(what)}[/]"
