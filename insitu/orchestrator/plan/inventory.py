@@ -16,6 +16,7 @@ from insitu.orchestrator.plan.schema import INVENTORY_REQUIRED, InventoryDocumen
 
 DEFAULT_NODE = "default"
 """The entry for nodes that have none of their own."""
+_BEGIN = "write `nodes: {default: {blast_radius: {cores: 1}}}`, or remove it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ def load_inventory(path: Path, settable: Collection[str]) -> Inventory:
         As `find_inventory`.
     """
     faults = FaultList(path)
-    root = read_root(decode(read_file(path, "inventory"), faults), "inventory", faults)
+    text = decode(read_file(path, "inventory"), faults, _BEGIN)
+    root = read_root(text, "inventory", faults, _BEGIN)
     document = read_document(root, InventoryDocument, INVENTORY_REQUIRED, faults) if root else None
     nodes: dict[str, BlastRadius] = {}
     entry = root.entry("nodes") if root else None

@@ -77,7 +77,11 @@ def _neighbour(path: Path) -> str:
     return f"did you mean {path.parent / near}?" if near else "check the path"
 
 
-def decode(content: bytes, faults: FaultList) -> str:
+BEGIN = "write one with `insitu new`"
+"""What to do about a plan or a model that is empty."""
+
+
+def decode(content: bytes, faults: FaultList, begin: str = BEGIN) -> str:
     """Decode a file's text; a fault says where it is not UTF-8, or that it is empty."""
     try:
         text = content.decode("utf-8-sig")
@@ -87,11 +91,11 @@ def decode(content: bytes, faults: FaultList) -> str:
         faults.add(line, column, "not UTF-8 text", "save the file as UTF-8")
         return ""
     if not text.strip():
-        faults.add(0, 0, "the file is empty", "write one with `insitu new`")
+        faults.add(0, 0, "the file is empty", begin)
     return text
 
 
-def read_root(text: str, what: str, faults: FaultList) -> Mapping | None:
+def read_root(text: str, what: str, faults: FaultList, begin: str = BEGIN) -> Mapping | None:
     """Compose a file's text into its top-level mapping."""
     if faults.faults:
         return None
@@ -99,9 +103,10 @@ def read_root(text: str, what: str, faults: FaultList) -> Mapping | None:
     if isinstance(root, Mapping):
         return root
     if root is not None:
-        faults.at(root, f"a {what} is a mapping of keys to values, not {describe(root)}")
+        article = "an" if what[0] in "aeiou" else "a"
+        faults.at(root, f"{article} {what} is a mapping of keys to values, not {describe(root)}")
     elif not faults.faults:
-        faults.add(0, 0, "the file is empty", "write one with `insitu new`")
+        faults.add(0, 0, "the file is empty", begin)
     return None
 
 
