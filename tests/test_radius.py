@@ -16,7 +16,7 @@ from insitu.injectors.confinement import NO_CAPS, Caps
 from insitu.injectors.contract import Achieved, Capability, HostValue, Injector, Node, Treatment
 from insitu.injectors.demand import Demand
 from insitu.injectors.journal import Header, Journal, boot_id
-from insitu.injectors.undo import start_time
+from insitu.injectors.processes import start_time
 from insitu.orchestrator import experiment
 from insitu.orchestrator.errors import CannotExecute, InputError
 from insitu.orchestrator.plan.blast_radius import BlastRadius, Cap, allowed

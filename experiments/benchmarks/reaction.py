@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from insitu.injectors.undo import start_time
+from insitu.injectors.processes import start_time
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.conditions.host_state import HostState
 from insitu.orchestrator.execution.orders import Program, TrialOrder

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from insitu.injectors.undo import start_time
+from insitu.injectors.processes import start_time
 from insitu.orchestrator.errors import Aborted, Postponed
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome

@@ -12,7 +12,8 @@ import pytest
 from insitu.injectors import cgroups
 from insitu.injectors.confinement import Caps
 from insitu.injectors.journal import read
-from insitu.injectors.undo import UndoKind, start_time
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import UndoKind
 from insitu.orchestrator.errors import CannotExecute
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from insitu.injectors.journal import Header, Journal, boot_id, read
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import carry_out
 from insitu.orchestrator.execution.conditions.host_state import HostState
 from insitu.orchestrator.execution.conditions.probing import Prober
 from insitu.orchestrator.execution.conditions.watch import HostWatch, conditions_of, how_they_stand
 from insitu.orchestrator.plan.types import Condition, Guards, Probe, Relation
 from tests.leaks import parent_of
-from tests.ordinary_user import run_python
+from tests.ordinary_user import ids, run_python
 
 CALM = Guards(free_disk_bytes=1, free_memory_bytes=1)
 NEVER = Condition("host.memory.available", Relation.BELOW, 1e18)
@@ -26,8 +31,15 @@ ALWAYS_CALM = Condition("host.cpu.pressure", Relation.AT_LEAST, 2.0)
 
 
 @pytest.fixture
-def watch(tmp_path: Path) -> Iterator[HostWatch]:
-    with HostWatch(tmp_path) as watch:
+def journal(state: Path) -> Iterator[Journal]:
+    pid = os.getpid()
+    with Journal(state, Header("watchtest", pid, start_time(pid), boot_id(), "/run")) as journal:
+        yield journal
+
+
+@pytest.fixture
+def watch(tmp_path: Path, journal: Journal) -> Iterator[HostWatch]:
+    with HostWatch(tmp_path, journal) as watch:
         yield watch
 
 
@@ -65,11 +77,15 @@ def processes_with(mark: str) -> list[int]:
     return found
 
 
-def gone(mark: str, within_s: float = 5.0) -> bool:
+def wait_for(condition: Callable[[], bool], within_s: float = 10.0) -> bool:
     deadline = time.monotonic() + within_s
-    while processes_with(mark) and time.monotonic() < deadline:
+    while not (true := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return not processes_with(mark)
+    return true
+
+
+def gone(mark: str) -> bool:
+    return wait_for(lambda: not processes_with(mark))
 
 
 def test_a_node_that_is_well(watch: HostWatch) -> None:
@@ -84,9 +100,9 @@ def test_a_condition_that_is_true(watch: HostWatch) -> None:
     assert look.problem.endswith(", below 1e+06 TB")
 
 
-def test_a_quantity_that_cannot_be_read_any_more(tmp_path: Path) -> None:
+def test_a_quantity_that_cannot_be_read_any_more(tmp_path: Path, journal: Journal) -> None:
     (tmp_path / "runs").mkdir()
-    with HostWatch(tmp_path / "runs") as watch:
+    with HostWatch(tmp_path / "runs", journal) as watch:
         (tmp_path / "runs").rmdir()
         assert watch.look(CALM).problem.startswith("host.disk.free cannot be read any more: ")
 
@@ -202,10 +218,7 @@ def test_a_probe_ends_with_the_trial(watch: HostWatch) -> None:
     mark = f"4{os.getpid()}0"
     guards = probing(f"sleep {mark}; true", timeout_s=100.0)
     with watch.probing(guards):
-        deadline = time.monotonic() + 10
-        while not processes_with(mark) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert processes_with(mark)
+        assert wait_for(lambda: bool(processes_with(mark)))
     assert gone(mark)
 
 
@@ -224,9 +237,7 @@ def test_a_prober_that_is_killed_takes_its_probe_with_it(watch: HostWatch, which
     with watch.probing(guards):
         prober = watch._prober
         assert prober is not None
-        deadline = time.monotonic() + 10
-        while len(processes_with(mark)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        assert wait_for(lambda: len(processes_with(mark)) >= 2)
         (inner,) = children_of(prober.pid)
         os.kill(prober.pid if which == "outer" else inner, signal.SIGKILL)
         assert first_problem(watch, guards) == "the process that executes the probe has ended"
@@ -249,36 +260,61 @@ def test_a_prober_that_says_nothing(watch: HostWatch) -> None:
     assert problem.startswith("the process that executes the probe has been silent for 2.")
 
 
+def test_a_prober_that_was_stopped_is_ended_by_the_journal(tmp_path: Path, journal: Journal) -> None:
+    """As the guard does it when the agent was killed: nobody else would wake the prober."""
+    mark = f"7{os.getpid()}0"
+    with HostWatch(tmp_path, journal) as watch, watch.probing(probing(f"sleep {mark}; true", timeout_s=100.0)):
+        assert watch._prober is not None
+        assert wait_for(lambda: bool(processes_with(mark)))
+        (inner,) = children_of(watch._prober.pid)
+        os.kill(inner, signal.SIGSTOP)
+        (undo,) = read(journal.path).pending
+        carry_out(undo, journal.header.ownership)
+        assert gone(mark)
+        assert parent_of(inner) == 0 or wait_for(lambda: parent_of(inner) == 0)
+    assert read(journal.path).pending == ()
+
+
 def test_closing_ends_everything() -> None:
     mark = f"6{os.getpid()}0"
     with Prober(Probe(("sleep", mark), timeout_s=100.0)) as prober:
         prober.go()
-        deadline = time.monotonic() + 10
-        while not processes_with(mark) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert processes_with(mark)
+        assert wait_for(lambda: bool(processes_with(mark)))
     assert gone(mark)
     assert parent_of(prober.pid) == 0
 
 
 ORDINARY = """
-import sys
+import os, sys
 from pathlib import Path
+from insitu.injectors.journal import Header, Journal, boot_id
+from insitu.injectors.processes import start_time
 from insitu.orchestrator.execution.conditions.watch import HostWatch
 from insitu.orchestrator.plan.types import Guards, Probe
 
 guards = Guards(free_disk_bytes=1, free_memory_bytes=1, probe=Probe(("sh", "-c", sys.argv[1]), timeout_s=5.0))
-with HostWatch(Path("/tmp")) as watch, watch.probing(guards):
+folder, pid = Path(sys.argv[2]), os.getpid()
+with Journal(folder, Header("ordinary", pid, start_time(pid), boot_id(), "/run")) as journal:
+  with HostWatch(folder, journal) as watch, watch.probing(guards):
     print(watch.wait_until_well(guards, 2.0))
 """
 
 
-def test_as_an_ordinary_user() -> None:
-    for script, expected in (
-        ("test $(id -u) != 0", ""),
-        ("id -u; exit 7", "the probe ended with exit status 7: "),
-    ):
-        done = run_python(["-c", ORDINARY, script])
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(expected)
-        assert (done.stdout.strip() == "") == (expected == "")
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Path]:
+    """A folder of the ordinary user's; pytest's own are closed to them."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    os.chown(folder, *ids())
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [("test $(id -u) != 0", ""), ("id -u; exit 7", "the probe ended with exit status 7: ")],
+)
+def test_as_an_ordinary_user(shared: Path, script: str, expected: str) -> None:
+    done = run_python(["-c", ORDINARY, script, str(shared)])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(expected)
+    assert (done.stdout.strip() == "") == (expected == "")

@@ -27,7 +27,8 @@ from insitu.injectors.confinement import (
 from insitu.injectors.contract import Node, Setting
 from insitu.injectors.journal import Header, Journal, boot_id, read
 from insitu.injectors.node import survey
-from insitu.injectors.undo import UndoKind, start_time
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import UndoKind
 from tests.injectors import nodes
 
 RUN = f"conftest{os.getpid()}"

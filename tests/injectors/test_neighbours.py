@@ -12,7 +12,7 @@ import pytest
 
 from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.neighbours import before, other_runs
-from insitu.injectors.undo import start_time
+from insitu.injectors.processes import start_time
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ class NodeAgent:
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
-            self._watch = stack.enter_context(HostWatch(workspace.slot))
+            self._watch = stack.enter_context(HostWatch(workspace.slot, journal))
             name = platform.node()
             self.bench = trial.Bench(node, journal, launcher, workspace, name, ahead, {}, self._watch, confinement)
             self._stack = stack.pop_all()

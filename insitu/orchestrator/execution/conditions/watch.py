@@ -11,6 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from insitu.injectors.journal import Journal
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import Undo, UndoKind
 from insitu.orchestrator.execution.conditions.host_state import HostState
 from insitu.orchestrator.execution.conditions.probing import Prober
 from insitu.orchestrator.plan.types import Condition, Guards, Probe, Relation
@@ -46,11 +49,15 @@ class HostWatch:
     ----------
     folder
         On the disk of the run directory.
+    journal
+        Takes the end of the prober: stopped by a signal, it would not notice that the agent has ended.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, journal: Journal) -> None:
         self._state = HostState(folder)
+        self._journal = journal
         self._prober: Prober | None = None
+        self._intent = 0
 
     def look(self, guards: Guards) -> Look:
         """Compare the node with every condition, now."""
@@ -87,6 +94,8 @@ class HostWatch:
             self.close()
         if self._prober is None:
             self._prober = Prober(probe)
+            pid = self._prober.pid
+            self._intent = self._journal.intend([Undo(UndoKind.PROCESS, f"/proc/{pid}", start_time(pid))])
         return self._prober
 
     def wait_until_well(self, guards: Guards, within_s: float) -> str:
@@ -111,6 +120,7 @@ class HostWatch:
         if self._prober is not None:
             self._prober.close()
             self._prober = None
+            self._journal.done(self._intent)
 
     def __enter__(self) -> Self:
         return self
