@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.injectors import lifecycle
+from insitu.injectors.actuator import Moment
 from insitu.injectors.contract import Achieved, Node
-from insitu.injectors.registry import injectors
 from insitu.orchestrator.execution import host
 from insitu.orchestrator.execution.orders import SetLevel, TrialOrder
-from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, TrialRecord, TrialState
+from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, TrialEvent, TrialRecord, TrialState
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ class Observation:
     ----------
     failure
         Why the subject did not do its work; empty if it did.
+    moments
+        When what was added beside the subject was there.
+    epoch_s
+        Zero of the monotonic clock, in seconds since the epoch.
     resident_share
         Share of the input in memory when the program started, ``None`` without an input or where a variable says
         what it should be.
@@ -43,6 +47,8 @@ class Observation:
     host_after: host.HostTimes
     stderr_tail: str
     resident_share: float | None
+    moments: tuple[Moment, ...] = ()
+    epoch_s: float = 0.0
 
 
 def judge(
@@ -92,6 +98,17 @@ def judge(
         stderr_tail=seen.stderr_tail if seen.failure else "",
         sandbox="namespaces+overlay" if node.privileged else "user namespace+overlay",
         host=load,
+        events=_events(seen),
+    )
+
+
+def _events(seen: Observation) -> tuple[TrialEvent, ...]:
+    if seen.watched.started is None:
+        return ()
+    start = seen.epoch_s + seen.watched.started.at
+    return tuple(
+        TrialEvent(start + moment.actual_s, moment.kind.value, moment.variable, moment.planned_s, moment.actual_s)
+        for moment in sorted(seen.moments, key=lambda moment: moment.actual_s)
     )
 
 
@@ -99,7 +116,7 @@ _BAD = (LevelVerdict.MISSED, LevelVerdict.DISTURBED)
 
 
 def _level(level: SetLevel, seen: Observation, node: Node) -> LevelRecord:
-    injector = injectors()[level.injector]
+    injector = level.intervention.injector
     capability = injector.capability(node)
     achieved = injector.achieved(level.level, seen.samples, node)
     if seen.watched.exited is None:

@@ -15,7 +15,6 @@ from insitu.injectors.actuator import Host
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Journal
-from insitu.injectors.registry import injectors
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
@@ -64,7 +63,7 @@ def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
 
 
 def _observe(bench: Bench, order: TrialOrder) -> Observation:
-    interventions = [Intervention(injectors()[level.injector], level.level) for level in order.levels]
+    interventions = [level.intervention for level in order.levels]
     with ExitStack() as stack:
         reserved = stack.enter_context(_reserve(bench, f"t{order.planned.trial}", interventions, order.guards))
         bench.workspace.begin_trial(synchronous=reserved.treatment.synchronous_scratch)
@@ -75,7 +74,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             sampler.probe(intervention.injector.probes(bench.node), reserved.group)
         if resident_share is not None:
             sampler.watch({"input_in_memory": lambda: resident_share})
-        applied = reserved.apply(lambda: _host(bench, reserved))
+        applied = reserved.apply(lambda: _host(bench, reserved, order.guards))
         sampler.watch(applied.columns)
         duty_cycle = applied.stop_and_go
         before = host.read_times()
@@ -95,6 +94,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
                 reserved.join_files,
                 when_started=applied.started,
             )
+        moments = applied.ended()
         after = host.read_times()
         _final_sample(sampler, watched)
         stderr_tail = bench.workspace.stderr_tail()
@@ -108,13 +108,15 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             host_before=before,
             host_after=after,
             stderr_tail=stderr_tail,
+            moments=moments,
+            epoch_s=time.time() - time.monotonic(),
             resident_share=resident_share if reserved.treatment.input_in_memory is None else None,
         )
 
 
-def _host(bench: Bench, reserved: lifecycle.Reserved) -> Host:
+def _host(bench: Bench, reserved: lifecycle.Reserved, guards: Guards) -> Host:
     init = bench.launcher.confirm_ready(reserved.join_files)
-    return Host(init, reserved.group, bench.workspace.scratch)
+    return Host(init, reserved.group, bench.workspace.scratch, guards.trial_timeout_s)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from insitu.injectors.options import Option, Options
+
 
 class Role(StrEnum):
     """How a variable of the model gets its value in a trial."""
@@ -32,11 +34,14 @@ class Settable:
         The level that asks for nothing: infinity for a cap, 0 for what is added.
     words
         Levels that have a name, ``unlimited`` apart.
+    options
+        What a plan may say beside the level.
     """
 
     unit: str
     rest: float = math.inf
     words: Mapping[str, float] = field(default_factory=dict)
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +145,15 @@ class Factor:
     ----------
     levels
         Base units, in the order of the plan; infinity is *unlimited*.
+    options
+        For the injector, beside the level.
     line, column
         Where the plan names the variable; 0 if it was not read from a file.
     """
 
     variable: str
     levels: tuple[float, ...]
+    options: Options = ()
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 

@@ -98,6 +98,31 @@ class LevelRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TrialEvent:
+    """Something that happened during a trial, in seconds after the subject's start.
+
+    Attributes
+    ----------
+    at
+        Seconds since the epoch.
+    kind
+        ``onset`` or ``offset`` of something that is added beside the subject.
+    variable
+        As the injector calls it.
+    planned_s
+        ``None`` for what lasts as long as the subject does.
+    actual_s
+        As measured; before the subject's start it is negative.
+    """
+
+    at: float
+    kind: str
+    variable: str
+    planned_s: float | None
+    actual_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class TrialRecord:
     """A finished trial, exactly as it is stored.
 
@@ -129,6 +154,7 @@ class TrialRecord:
     stderr_tail: str = ""
     sandbox: str = ""
     host: dict[str, float] = field(default_factory=dict)
+    events: tuple[TrialEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
