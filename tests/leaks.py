@@ -17,7 +17,7 @@ from pathlib import Path
 MARK = "insitu-"
 _CGROUPS = Path("/sys/fs/cgroup")
 _GUARD = "insitu.injectors.guard"
-_LAUNCHER = "insitu.orchestrator.execution.sandbox.launcher"
+_HELPERS = {"insitu.orchestrator.execution.sandbox.launcher", "insitu.injectors.anomalies.server"}
 _INIT = 1
 
 
@@ -125,10 +125,10 @@ def _journal_of(command: tuple[str, ...]) -> Path | None:
 
 
 def _is_ours(pid: int, command: tuple[str, ...], state: Path) -> bool:
-    """A guard of this state folder; a launcher that is a child of the tests, or an orphan."""
+    """A guard of this state folder; a launcher or load server that is a child of the tests, or an orphan."""
     if (journal := _journal_of(command)) is not None:
         return journal.parent == state
-    return _LAUNCHER in command and parent_of(pid) in (_INIT, os.getpid())
+    return not _HELPERS.isdisjoint(command) and parent_of(pid) in (_INIT, os.getpid())
 
 
 def parent_of(pid: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from insitu.injectors import lifecycle
 from insitu.injectors.actuator import Moment
+from insitu.injectors.added import added, totals
 from insitu.injectors.contract import Achieved, Node
 from insitu.orchestrator.execution import host
 from insitu.orchestrator.execution.orders import SetLevel, TrialOrder
@@ -65,7 +66,8 @@ def judge(
     """
     measurements = _measurements(seen)
     wall_s = measurements.get("wall_time", 0.0)
-    load = host.load_between(seen.host_before, seen.host_after, measurements.get("cpu_time", 0.0), wall_s)
+    used_s, added_s = measurements.get("cpu_time", 0.0), added(seen.samples, "cpu_s")
+    load = host.load_between(seen.host_before, seen.host_after, used_s, wall_s, added_s)
     levels: list[LevelRecord] = []
     reasons: list[str] = []
     state = TrialState.VALID
@@ -171,6 +173,7 @@ def _measurements(seen: Observation) -> dict[str, float]:
         if column in seen.samples:
             stalled_s = float(seen.samples[column][-1] - seen.samples[column][0])
             measured[name] = stalled_s / exited.wall_s
+    measured.update(totals(seen.samples))
     if seen.peak_memory_bytes is not None:
         measured["peak_memory"] = seen.peak_memory_bytes
     return measured

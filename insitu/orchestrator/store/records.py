@@ -132,7 +132,8 @@ class TrialRecord:
         Name to value in base units: ``wall_time``, ``cpu_time``, ``user_time``, ``system_time``,
         ``read_bytes``, ``write_bytes``, ``voluntary_switches``, ``involuntary_switches``,
         ``minor_faults``, ``major_faults``, ``peak_memory``, ``throttled_time``, ``cpu_pressure``,
-        ``io_pressure``, ``memory_pressure`` (shares of the wall time); what a node cannot measure is absent.
+        ``io_pressure``, ``memory_pressure`` (shares of the wall time), and of what was added beside the subject,
+        such as ``anomaly.cpu:cpu_s``; what a node cannot measure is absent.
     started_at
         Seconds since the epoch.
     samples
