@@ -20,6 +20,7 @@ _GUARD = "insitu.injectors.guard"
 _HELPERS = {
     "insitu.orchestrator.execution.sandbox.launcher",
     "insitu.orchestrator.execution.conditions.prober",
+    "insitu.injectors.anomalies.server",
 }
 _INIT = 1
 
@@ -128,7 +129,7 @@ def _journal_of(command: tuple[str, ...]) -> Path | None:
 
 
 def _is_ours(pid: int, command: tuple[str, ...], state: Path) -> bool:
-    """A guard of this state folder; a launcher or prober that is a child of the tests, or an orphan."""
+    """A guard of this state folder; another helper that is a child of the tests, or an orphan."""
     if (journal := _journal_of(command)) is not None:
         return journal.parent == state
     return not _HELPERS.isdisjoint(command) and parent_of(pid) in (_INIT, os.getpid())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -29,11 +30,43 @@ class Host:
         The trial's own control groups, controller to directory.
     scratch
         The subject's scratch folder.
+    longest_s
+        After which the trial is over, whatever happens.
     """
 
     init: int
     group: Mapping[str, Path]
     scratch: Path
+    longest_s: float
+
+
+class MomentKind(StrEnum):
+    """What happened to something that is added for a part of the trial."""
+
+    ONSET = "onset"
+    """It began."""
+    OFFSET = "offset"
+    """It ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something happened, in seconds after the subject's start.
+
+    Attributes
+    ----------
+    variable
+        Of the injector.
+    planned_s
+        ``None`` for what lasts as long as the subject does.
+    actual_s
+        As measured by what began or ended.
+    """
+
+    kind: MomentKind
+    variable: str
+    planned_s: float | None
+    actual_s: float
 
 
 class InForce(Protocol):
@@ -45,6 +78,13 @@ class InForce(Protocol):
 
     def started(self, at: float) -> None:
         """The subject has been executed, at a time of the monotonic clock."""
+        ...
+
+    def ended(self) -> tuple[Moment, ...]:
+        """The subject has ended, so whatever was added beside it ends now; gives when it was there.
+
+        Columns stay as they then are.
+        """
         ...
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from insitu.injectors.demand import Demand
 from insitu.injectors.errors import NotSettable
+from insitu.injectors.options import Option, Options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +48,8 @@ class Node:
 
     Attributes
     ----------
+    name
+        As plans call the machine.
     cpus
         Processors that the subject may use.
     device
@@ -59,6 +63,7 @@ class Node:
     hierarchies: Hierarchies
     device: Device | None
     device_problem: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ class Capability:
         Why it cannot be set (or only weakly), and the command that would change that.
     low, high
         Levels that can be asked for, inclusive, base units.
+    step
+        Levels are whole multiples of it; 0 if any will do.
     """
 
     variable: str
@@ -85,6 +92,7 @@ class Capability:
     weaker: bool = False
     reason: str = ""
     remedy: str = ""
+    step: float = 0.0
 
     @property
     def settable(self) -> bool:
@@ -235,6 +243,8 @@ class Injector(Protocol):
         The level that asks for nothing: infinity for a cap, 0 for what is added.
     words
         Levels that have a name in plans.
+    options
+        What a plan may say about how, beside the level.
     """
 
     variable: ClassVar[str]
@@ -244,6 +254,18 @@ class Injector(Protocol):
     controllers: ClassVar[tuple[str, ...]] = ()
     rest: ClassVar[float] = math.inf
     words: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    options: ClassVar[tuple[Option, ...]] = ()
+
+    @property
+    def rest_word(self) -> str:
+        """How a plan writes `rest`."""
+        return "unlimited" if math.isinf(self.rest) else f"{self.rest:g}"
+
+    def configured(self, options: Options) -> Injector:
+        """This injector with a plan's options, each one that it declares."""
+        if options:
+            raise ValueError(f"{self.variable} has no options")
+        return self
 
     def capability(self, node: Node) -> Capability:
         """What `node` can do; changes nothing."""
@@ -256,6 +278,10 @@ class Injector(Protocol):
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
         """The achieved level; `level` is `rest` where nothing was asked for. Pure."""
         ...
+
+    def demand(self, level: float) -> Demand:
+        """What it takes from the node; a cap takes nothing."""
+        return Demand()
 
     def probes(self, node: Node) -> tuple[Probe, ...]:
         """Columns that `achieved` needs beyond those that every trial has."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from insitu.injectors.added import added
 from insitu.injectors.binding import Mask, runs, waiting_rate
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, Treatment
 
@@ -74,7 +75,8 @@ class _DiskRate(Injector):
         time_s, done = samples["time_s"], samples[done_column]
         wall_s = float(time_s[-1] - time_s[0])
         asked_bytes = float(samples[asked_column][-1] - samples[asked_column][0])
-        foreign_bytes = float(done[-1] - done[0]) - asked_bytes
+        added_bytes = added(samples, asked_column)
+        foreign_bytes = float(done[-1] - done[0]) - asked_bytes - added_bytes
         crowded = asked_bytes > 0 and foreign_bytes > _CROWDED_SHARE * asked_bytes + _CROWDED_BYTES
         note = f"others moved {foreign_bytes / 1e6:.1f} MB meanwhile" if crowded else ""
         slope = None
@@ -85,7 +87,8 @@ class _DiskRate(Injector):
             return Achieved(_natural_rate(samples, asked_bytes), 0.0, 0.0, starved=crowded, note=note)
         if slope.rate < 0.9 * level and not crowded:
             slower = "the disk itself is slower than the cap"
-            return Achieved(slope.rate, 0.0, 0.0, note=slower)
+            taken = "what was added beside the subject took the rest"
+            return Achieved(slope.rate, 0.0, 0.0, note=taken if added_bytes else slower)
         return Achieved(
             level=slope.rate,
             bound_share=slope.time_s / wall_s,

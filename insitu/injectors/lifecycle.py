@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from insitu.injectors import cgroups
-from insitu.injectors.actuator import Actuator, Host, InForce
+from insitu.injectors.actuator import Actuator, Host, InForce, Moment
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Part, Setting, StopAndGo, Treatment
 from insitu.injectors.errors import InjectorError, NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
@@ -45,6 +45,10 @@ class Applied:
         """Tell whatever follows a schedule when the subject was executed (monotonic clock)."""
         for part in self._in_force:
             part.started(at)
+
+    def ended(self) -> tuple[Moment, ...]:
+        """End what was added beside the subject; gives when it was there."""
+        return tuple(moment for part in self._in_force for moment in part.ended())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,13 @@ def check(intervention: Intervention, node: Node) -> Capability:
         raise NotSettable(
             f"{capability.variable} = {level:g} {capability.unit} is out of reach here: "
             f"this node can set {capability.low:g} to {capability.high:g} {capability.unit}",
-            "choose levels in this range, or write: unlimited",
+            f"choose levels in this range, or write: {intervention.injector.rest_word}",
+        )
+    if capability.step and abs(level / capability.step - round(level / capability.step)) > 1e-9:
+        raise NotSettable(
+            f"{capability.variable} = {level:g} {capability.unit}".rstrip()
+            + f" is not a multiple of {capability.step:g}",
+            "list such levels, instead of a range",
         )
     return capability
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 from insitu.injectors import block_device, cgroups
@@ -18,4 +19,5 @@ def survey(scratch: Path) -> Node:
         hierarchies=cgroups.discover(),
         device=device,
         device_problem=problem,
+        name=platform.node(),
     )

@@ -93,7 +93,7 @@ def read_stored(store: RunStore) -> tuple[Plan, Blueprint]:
 def settable() -> dict[str, Settable]:
     """What plans and models may set, by the name of the injector's variable."""
     return {
-        name: Settable(injector.unit, injector.rest, dict(injector.words))
+        name: Settable(injector.unit, injector.rest, dict(injector.words), injector.options)
         for name, injector in registry.injectors().items()
     }
 
@@ -139,7 +139,7 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path, inventory: Invent
         if variable.role is not Role.SET or variable.source is None:
             factors.append(factor)
             continue
-        injector = registry.injectors()[variable.source]
+        injector = registry.injectors()[variable.source].configured(factor.options)
         capability = injector.capability(here)
         if not capability.settable and plan.when_unsettable == "leave":
             left_unset.append(LeftUnset(factor.variable, capability.reason, capability.remedy))

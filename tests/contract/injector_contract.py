@@ -5,7 +5,8 @@
     class TestMyInjector(InjectorContract):
         injector = MyInjector()
 
-`CapContract` goes further, for injectors that cap what the subject uses. Add machines on which it behaves
+`CapContract` goes further, for injectors that cap what the subject uses, and `AddedContract` for those that add
+something beside it. Add machines on which it behaves
 otherwise with `nodes`, and columns that it reads beyond the built-in ones with `columns`.
 """
 
@@ -21,8 +22,10 @@ import pytest
 
 from insitu.injectors.cgroups import PRESSURE, GroupPlan, Hierarchies
 from insitu.injectors.contract import Achieved, Device, Injector, Node, Treatment
+from insitu.injectors.demand import Demand
 from insitu.injectors.lifecycle import Verdict, check, verdict
 from insitu.injectors.node import survey
+from insitu.injectors.options import Option, OptionKind, OptionValue, Schedule, Window
 from insitu.injectors.registry import injectors
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.units import dimension_of, parse_quantity
@@ -90,14 +93,16 @@ class InjectorContract:
             if capability.settable:
                 low = capability.low or capability.high / 100
                 for level in (capability.low, *np.geomspace(low, capability.high, 7)):
-                    yield node, float(min(max(level, capability.low), capability.high))
+                    stepped = round(level / capability.step) * capability.step if capability.step else level
+                    yield node, float(min(max(stepped, capability.low), capability.high))
 
     def test_it_is_registered_under_its_variable(self) -> None:
         assert type(injectors()[self.injector.variable]) is type(self.injector)
 
     def test_its_unit_is_one_that_levels_can_be_written_in(self) -> None:
-        assert dimension_of(self.injector.unit)
-        assert parse_quantity(f"2 {self.injector.unit}", self.injector.unit) == pytest.approx(2.0)
+        unit = self.injector.unit
+        assert dimension_of(unit) or unit in ("", "fraction")
+        assert parse_quantity(f"2 {unit}".strip(), unit) == pytest.approx(2.0)
 
     def test_its_tolerance_is_a_share(self) -> None:
         assert 0 < self.injector.tolerance < 0.5
@@ -114,6 +119,31 @@ class InjectorContract:
             if capability.settable:
                 assert 0 <= capability.low <= capability.high < math.inf
                 assert capability.low > 0 or self.injector.rest == 0
+
+    def test_its_options_are_told_apart_and_explained(self) -> None:
+        names = [option.name for option in self.injector.options]
+        assert len(set(names)) == len(names)
+        for option in self.injector.options:
+            assert option.summary
+            assert bool(option.words) == (option.kind is OptionKind.WORD)
+            assert bool(option.highest) == (option.kind is OptionKind.COUNT)
+
+    def test_without_options_it_is_what_it_was_and_an_unknown_one_is_refused(self) -> None:
+        plain = self.injector.configured(())
+        for node, level in self.settable():
+            assert plain.treatment(level, node) == self.injector.treatment(level, node)
+        with pytest.raises(ValueError, match="option"):
+            self.injector.configured((("no such option", 1),))
+
+    def test_its_demand_is_nothing_at_rest_and_no_less_at_a_higher_level(self) -> None:
+        assert self.injector.demand(self.injector.rest) == Demand()
+        for node in self.nodes().values():
+            capability = self.injector.capability(node)
+            if capability.settable:
+                low, high = (self.injector.demand(level) for level in (capability.low, capability.high))
+                assert low.cores <= high.cores
+                assert low.memory_bytes <= high.memory_bytes
+                assert low.disk_bytes_per_s <= high.disk_bytes_per_s
 
     def test_some_machine_can_set_it(self) -> None:
         assert any(True for _ in self.settable())
@@ -204,3 +234,81 @@ class CapContract(InjectorContract):
         time_s = np.arange(80) * STEP_S
         for level, achieved in self.achieved({"time_s": time_s, "cpu_s": 0 * time_s}):
             assert verdict(level, achieved, self.injector) in (Verdict.UNSET, Verdict.SLACK)
+
+
+class AddedContract(InjectorContract):
+    """Of an injector that adds something beside the subject: its level is what it asks for."""
+
+    def columns(self) -> tuple[str, ...]:
+        return (*COLUMNS, *(f"{self.injector.variable}:{name}" for name in ("open_s", "demand", "cpu_s")))
+
+    def value_of(self, option: Option) -> OptionValue:
+        """A value that an option may have."""
+        match option.kind:
+            case OptionKind.WORD:
+                return option.words[-1]
+            case OptionKind.COUNT:
+                return option.highest
+            case OptionKind.ADDRESS:
+                return "localhost:7"
+            case OptionKind.SCHEDULE:
+                return Schedule((Window(0.5, 1.0), Window(1.5, 1.75)))
+
+    def asked_for(self, level: float, open_s: float, length: int = 81) -> dict[str, np.ndarray]:
+        """Samples of a load that asks for exactly its level, for the first `open_s` seconds."""
+        samples = self.samples(length)
+        samples[f"{self.injector.variable}:open_s"] = np.minimum(samples["time_s"], open_s)
+        samples[f"{self.injector.variable}:demand"] = level * np.minimum(samples["time_s"], open_s)
+        return samples
+
+    def test_its_rest_is_nothing_added(self) -> None:
+        assert self.injector.rest == 0
+        for node in self.nodes().values():
+            assert self.injector.treatment(0.0, node) == Treatment()
+            assert (
+                verdict(0.0, self.injector.achieved(0.0, self.samples(80), node), self.injector) is Verdict.UNSET
+            )
+
+    def test_what_was_asked_for_is_held(self) -> None:
+        for node, level in self.settable():
+            achieved = self.injector.achieved(level, self.asked_for(level, 10.0), node)
+            assert achieved.level == pytest.approx(level)
+            assert achieved.bound_share == 1
+            assert not achieved.starved
+            assert verdict(level, achieved, self.injector) is Verdict.HELD
+
+    def test_what_ended_half_way_is_missed(self) -> None:
+        for node, level in self.settable():
+            samples = self.asked_for(level, 10.0)
+            demand = f"{self.injector.variable}:demand"
+            samples[demand] = np.minimum(samples[demand], 0.5 * samples[demand][-1])
+            assert verdict(level, self.injector.achieved(level, samples, node), self.injector) is Verdict.MISSED
+
+    def test_what_was_never_measured_is_missed(self) -> None:
+        for node, level in self.settable():
+            achieved = self.injector.achieved(level, {"time_s": np.arange(80) * STEP_S}, node)
+            assert verdict(level, achieved, self.injector) is Verdict.MISSED
+
+    def test_windows_are_a_share_of_the_trial_and_none_of_them_is_slack(self) -> None:
+        windows = Schedule((Window(0.0, 0.5),))
+        injector = self.injector.configured((("windows", windows),))
+        for node, level in self.settable():
+            achieved = injector.achieved(level, self.asked_for(level, 0.5), node)
+            assert achieved.level == pytest.approx(level)
+            assert achieved.bound_share == pytest.approx(0.25)
+            assert verdict(level, achieved, injector) is Verdict.HELD
+            unopened = injector.achieved(level, self.asked_for(level, 0.0), node)
+            assert unopened.level == 0
+            assert verdict(level, unopened, injector) is Verdict.SLACK
+
+    def test_every_option_makes_a_difference_and_none_to_its_rest(self) -> None:
+        for option in self.injector.options:
+            injector = self.injector.configured(((option.name, self.value_of(option)),))
+            assert injector.variable == self.injector.variable
+            changed = [
+                injector.treatment(level, node) != self.injector.treatment(level, node)
+                for node, level in self.settable()
+            ]
+            assert any(changed), option.name
+            for node in self.nodes().values():
+                assert injector.treatment(0.0, node) == Treatment()

@@ -6,9 +6,10 @@ import importlib
 import tomllib
 from pathlib import Path
 
+from insitu.injectors.anomalies import variables
 from insitu.injectors.cpu import CpuCores
 from insitu.injectors.disk import DiskReadRate, DiskWriteRate
-from tests.contract.injector_contract import CapContract, InjectorContract
+from tests.contract.injector_contract import AddedContract, CapContract, InjectorContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
     "insitu.injectors"
@@ -25,6 +26,66 @@ class TestDiskReadRate(CapContract):
 
 class TestDiskWriteRate(CapContract):
     injector = DiskWriteRate()
+
+
+class TestCpuLoad(AddedContract):
+    injector = variables.CpuLoad()
+
+
+class TestCpuDuty(AddedContract):
+    injector = variables.CpuDuty()
+
+
+class TestCpuRate(AddedContract):
+    injector = variables.CpuRate()
+
+
+class TestDiskLoad(AddedContract):
+    injector = variables.DiskLoad()
+
+
+class TestDiskDuty(AddedContract):
+    injector = variables.DiskDuty()
+
+
+class TestDiskRate(AddedContract):
+    injector = variables.DiskRate()
+
+
+class TestNetLoad(AddedContract):
+    injector = variables.NetLoad()
+
+
+class TestNetDuty(AddedContract):
+    injector = variables.NetDuty()
+
+
+class TestNetRate(AddedContract):
+    injector = variables.NetRate()
+
+
+class TestMemoryBandwidthLoad(AddedContract):
+    injector = variables.MemoryBandwidthLoad()
+
+
+class TestMemoryBandwidthDuty(AddedContract):
+    injector = variables.MemoryBandwidthDuty()
+
+
+class TestMemoryBandwidthRate(AddedContract):
+    injector = variables.MemoryBandwidthRate()
+
+
+class TestCacheLoad(AddedContract):
+    injector = variables.CacheLoad()
+
+
+class TestCacheDuty(AddedContract):
+    injector = variables.CacheDuty()
+
+
+class TestMemoryLoad(AddedContract):
+    injector = variables.MemoryLoad()
 
 
 def _all_below(contract: type[InjectorContract]) -> list[type[InjectorContract]]:

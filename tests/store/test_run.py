@@ -24,6 +24,7 @@ from insitu.orchestrator.store.records import (
     LevelVerdict,
     PlannedTrial,
     StoredTrial,
+    TrialEvent,
     TrialRecord,
     TrialState,
 )
@@ -59,6 +60,53 @@ def test_what_goes_in_comes_out_also_after_reopening(store: RunStore) -> None:
         assert again.meta()["seed"] == 7
         assert again.meta()["cap"] == "inf"
         assert [(event.kind, event.text) for event in again.events()] == [("note", "all done")]
+
+
+def test_what_happened_in_a_trial_is_an_event_of_its_own(store: RunStore) -> None:
+    trial = sort_trials(np.random.default_rng(1))[0]
+    assert trial.record is not None
+    events = (
+        TrialEvent(1.7e9, "onset", "anomaly.cpu", 2.0, 2.0004),
+        TrialEvent(1.7e9 + 3, "offset", "anomaly.cpu", None, 5.01),
+    )
+    store.plan_trials([trial.planned])
+    store.start(trial.planned.trial)
+    store.finish(replace(trial.record, events=events))
+    store.event("note", "of the run")
+    (stored,) = store.trials()
+    assert stored.record is not None
+    assert stored.record.events == events
+    assert [event.text for event in store.events()] == ["of the run"]
+    rows = (
+        sqlite3.connect(store.directory / "run.db").execute("SELECT trial, kind, actual_s FROM events").fetchall()
+    )
+    assert rows == [(1, "onset", 2.0004), (1, "offset", 5.01), (None, "note", None)]
+
+
+def test_a_run_of_before_trials_had_events_is_read_and_continued(store: RunStore) -> None:
+    trials = sort_trials(np.random.default_rng(1))[:2]
+    store.plan_trials(trial.planned for trial in trials)
+    store.event("note", "old")
+    store.close()
+    old = sqlite3.connect(store.directory / "run.db")
+    for column in ("trial", "planned_s", "actual_s"):
+        old.execute(f"ALTER TABLE events RENAME COLUMN {column} TO was_{column}")
+    old.execute("CREATE TABLE kept AS SELECT event, at, kind, text FROM events")
+    old.execute("DROP TABLE events")
+    old.execute("ALTER TABLE kept RENAME TO events")
+    old.close()
+    with RunStore.open(store.directory, read_only=True) as reading:
+        assert [event.text for event in reading.events()] == ["old"]
+        assert len(reading.trials()) == 2
+    with RunStore.open(store.directory) as writing:
+        writing.start(1)
+        assert trials[0].record is not None
+        record = replace(trials[0].record, events=(TrialEvent(1.7e9, "onset", "anomaly.cpu", None, -0.1),))
+        writing.finish(record)
+        again = writing.trials()[0].record
+        assert again is not None
+        assert again.events == record.events
+        assert [event.text for event in writing.events()] == ["old"]
 
 
 numbers = st.floats(allow_nan=False)

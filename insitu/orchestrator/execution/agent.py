@@ -10,11 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from insitu.injectors.anomalies.actuator import LoadActuator
 from insitu.injectors.confinement import NO_CAPS, Caps, Confinement, confined
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
+from insitu.injectors.lifecycle import Actuators
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
@@ -105,12 +107,17 @@ class NodeAgent:
             # before its first launch it ends by itself when its socket closes; later it waits for its sandbox
             process = Undo(UndoKind.PROCESS, f"/proc/{launcher.pid}", start_time(launcher.pid))
             _undo_at_close(stack, journal, [process])
+            loads = LoadActuator(node, setup.workspace, journal)
+            stack.callback(loads.close)
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
             self._watch = stack.enter_context(HostWatch(workspace.slot, journal))
             name = platform.node()
-            self.bench = trial.Bench(node, journal, launcher, workspace, name, ahead, {}, self._watch, confinement)
+            actuators: Actuators = {loads.part: loads}
+            self.bench = trial.Bench(
+                node, journal, launcher, workspace, name, ahead, actuators, self._watch, confinement
+            )
             self._stack = stack.pop_all()
 
     def ready(self) -> str:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.injectors import lifecycle
+from insitu.injectors.actuator import Moment
+from insitu.injectors.added import added, totals
 from insitu.injectors.contract import Achieved, Node
-from insitu.injectors.registry import injectors
 from insitu.orchestrator.execution import host
 from insitu.orchestrator.execution.orders import SetLevel, TrialOrder
-from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, TrialRecord, TrialState
+from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, TrialEvent, TrialRecord, TrialState
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class Observation:
         Why the subject did not do its work; empty if it did.
     held_back
         Limits of the blast radius that bound while the program ran.
+    moments
+        When what was added beside the subject was there.
+    epoch_s
+        Zero of the monotonic clock, in seconds since the epoch.
     resident_share
         Share of the input in memory when the program started, ``None`` without an input or where a variable says
         what it should be.
@@ -46,6 +51,8 @@ class Observation:
     stderr_tail: str
     resident_share: float | None
     held_back: tuple[str, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    epoch_s: float = 0.0
 
 
 def judge(
@@ -62,7 +69,8 @@ def judge(
     """
     measurements = _measurements(seen)
     wall_s = measurements.get("wall_time", 0.0)
-    load = host.load_between(seen.host_before, seen.host_after, measurements.get("cpu_time", 0.0), wall_s)
+    used_s, added_s = measurements.get("cpu_time", 0.0), added(seen.samples, "cpu_s")
+    load = host.load_between(seen.host_before, seen.host_after, used_s, wall_s, added_s)
     levels: list[LevelRecord] = []
     reasons: list[str] = []
     state = TrialState.VALID
@@ -96,6 +104,17 @@ def judge(
         stderr_tail=seen.stderr_tail if seen.failure else "",
         sandbox="namespaces+overlay" if node.privileged else "user namespace+overlay",
         host=load,
+        events=_events(seen),
+    )
+
+
+def _events(seen: Observation) -> tuple[TrialEvent, ...]:
+    if seen.watched.started is None:
+        return ()
+    start = seen.epoch_s + seen.watched.started.at
+    return tuple(
+        TrialEvent(start + moment.actual_s, moment.kind.value, moment.variable, moment.planned_s, moment.actual_s)
+        for moment in sorted(seen.moments, key=lambda moment: moment.actual_s)
     )
 
 
@@ -103,7 +122,7 @@ _BAD = (LevelVerdict.MISSED, LevelVerdict.DISTURBED)
 
 
 def _level(level: SetLevel, seen: Observation, node: Node) -> LevelRecord:
-    injector = injectors()[level.injector]
+    injector = level.intervention.injector
     capability = injector.capability(node)
     achieved = injector.achieved(level.level, seen.samples, node)
     if seen.watched.exited is None:
@@ -158,6 +177,7 @@ def _measurements(seen: Observation) -> dict[str, float]:
         if column in seen.samples:
             stalled_s = float(seen.samples[column][-1] - seen.samples[column][0])
             measured[name] = stalled_s / exited.wall_s
+    measured.update(totals(seen.samples))
     if seen.peak_memory_bytes is not None:
         measured["peak_memory"] = seen.peak_memory_bytes
     return measured

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from insitu.injectors.options import Options
+from insitu.injectors.registry import injectors
+from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.plan.placeholders import spell_level, substitute
 from insitu.orchestrator.plan.types import Guards, Plan, Role
 from insitu.orchestrator.store.records import PlannedTrial, TrialRecord
@@ -26,12 +29,18 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class SetLevel:
-    """One variable of the model to hold at a level in base units; infinity leaves it alone."""
+    """One variable of the model to hold at a level in base units; the injector's rest leaves it alone."""
 
     variable: str
     injector: str
     unit: str
     level: float
+    options: Options = ()
+
+    @property
+    def intervention(self) -> Intervention:
+        """What is to be done about it."""
+        return Intervention(injectors()[self.injector].configured(self.options), self.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +70,14 @@ def order_for(plan: Plan, planned: PlannedTrial) -> TrialOrder:
     assigned = planned.assignment.as_dict()
     values: dict[str, str] = {}
     levels: list[SetLevel] = []
+    options = {factor.variable: factor.options for factor in plan.factors}
     parameters: list[tuple[str, float, str]] = []
     for name, variable in plan.model.variables.items():
         if name not in assigned:
             continue
         if variable.role is Role.SET:
-            levels.append(SetLevel(name, variable.source or "", variable.unit, assigned[name]))
+            how = options.get(name, ())
+            levels.append(SetLevel(name, variable.source or "", variable.unit, assigned[name], how))
         elif variable.role is Role.PARAMETER:
             values[name] = spell_level(assigned[name], variable.unit)
             parameters.append((name, assigned[name], variable.unit))

@@ -16,7 +16,6 @@ from insitu.injectors.confinement import Confinement, held_back
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Journal
-from insitu.injectors.registry import injectors
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.errors import Aborted, CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
@@ -68,7 +67,7 @@ def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
 
 
 def _observe(bench: Bench, order: TrialOrder) -> Observation:
-    interventions = [Intervention(injectors()[level.injector], level.level) for level in order.levels]
+    interventions = [level.intervention for level in order.levels]
     with ExitStack() as stack:
         reserved = stack.enter_context(_reserve(bench, f"t{order.planned.trial}", interventions, order.guards))
         bench.workspace.begin_trial(synchronous=reserved.treatment.synchronous_scratch)
@@ -79,7 +78,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             sampler.probe(intervention.injector.probes(bench.node), reserved.group)
         if resident_share is not None:
             sampler.watch({"input_in_memory": lambda: resident_share})
-        applied = reserved.apply(lambda: _host(bench, reserved))
+        applied = reserved.apply(lambda: _host(bench, reserved, order.guards))
         sampler.watch(applied.columns)
         duty_cycle = applied.stop_and_go
         before, pushed = host.read_times(), bench.confinement.pushes()
@@ -100,6 +99,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
                 reserved.join_files,
                 when_started=applied.started,
             )
+        moments = applied.ended()
         after = host.read_times()
         _final_sample(sampler, watched)
         stderr_tail, failure = bench.workspace.stderr_tail(), ""
@@ -117,13 +117,15 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             host_after=after,
             stderr_tail=stderr_tail,
             held_back=capped,
+            moments=moments,
+            epoch_s=time.time() - time.monotonic(),
             resident_share=resident_share if reserved.treatment.input_in_memory is None else None,
         )
 
 
-def _host(bench: Bench, reserved: lifecycle.Reserved) -> Host:
+def _host(bench: Bench, reserved: lifecycle.Reserved, guards: Guards) -> Host:
     init = bench.launcher.confirm_ready(reserved.join_files)
-    return Host(init, reserved.group, bench.workspace.scratch)
+    return Host(init, reserved.group, bench.workspace.scratch, guards.trial_timeout_s)
 
 
 @contextmanager

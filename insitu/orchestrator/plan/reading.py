@@ -174,7 +174,7 @@ def _report(root: Mapping, document: type[BaseModel], detail: ErrorDetails, faul
         holder = _find(root, place[:-1])
         entry = holder.entry(str(place[-1])) if isinstance(holder, Mapping) else None
         inner = _document_at(document, place[:-1])
-        names = tuple(inner.model_fields) if inner else ()
+        names = [field.alias or one for one, field in inner.model_fields.items()] if inner else []
         faults.at(entry.key if entry else holder, f"unknown key '{place[-1]}'", suggest(str(place[-1]), names))
         return
     node = _find(root, place)

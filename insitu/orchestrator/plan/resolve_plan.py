@@ -12,6 +12,7 @@ from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.placeholders import FOLDERS, placeholders_in
 from insitu.orchestrator.plan.resolve_model import ResolvedModel
+from insitu.orchestrator.plan.resolve_options import resolve_options
 from insitu.orchestrator.plan.schema import (
     BudgetDocument,
     DesignDocument,
@@ -66,7 +67,8 @@ def resolve_factors(
             continue
         levels = tuple(_levels(entry, entry.value, document, variable, faults))
         if levels:
-            factors.append(Factor(name, levels, entry.key.line, entry.key.column))
+            options = resolve_options(entry.value.entry("with"), variable, faults)
+            factors.append(Factor(name, levels, options, entry.key.line, entry.key.column))
     return tuple(factors)
 
 

@@ -135,6 +135,8 @@ class FactorDocument(Document):
     """How the levels are spread over the range."""
     points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 3
     """How many levels the range is spread into, both ends included."""
+    with_: Annotated[dict[str, object], Field(alias="with")] = {}
+    """How an injector that has options is to bring the levels about."""
 
 
 class GoalDocument(Document):

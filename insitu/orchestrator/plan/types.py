@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from insitu.injectors.options import Option, Options
 from insitu.orchestrator.plan.blast_radius import BlastRadius
 from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
 
@@ -35,11 +36,14 @@ class Settable:
         The level that asks for nothing: infinity for a cap, 0 for what is added.
     words
         Levels that have a name, ``unlimited`` apart.
+    options
+        What a plan may say beside the level.
     """
 
     unit: str
     rest: float = math.inf
     words: Mapping[str, float] = field(default_factory=dict)
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +147,15 @@ class Factor:
     ----------
     levels
         Base units, in the order of the plan; infinity is *unlimited*.
+    options
+        For the injector, beside the level.
     line, column
         Where the plan names the variable; 0 if it was not read from a file.
     """
 
     variable: str
     levels: tuple[float, ...]
+    options: Options = ()
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 

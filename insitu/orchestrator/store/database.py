@@ -14,8 +14,11 @@ Schema version 1
 ``pending_samples(trial, names, cells)``
     Samples over time until they are written to ``samples/*.parquet``: names as JSON, cells as little-endian
     float64, column after column.
-``events(event, at, kind, text)``
-    What happened to the run itself, in order; ``at`` in seconds since the epoch.
+``events(event, at, kind, text, trial, planned_s, actual_s)``
+    What happened, in order; ``at`` in seconds since the epoch. To the run itself: ``trial`` is NULL. During a
+    trial: ``text`` is the injector's variable, the times count from the subject's start, and a NULL
+    ``planned_s`` means with the subject. The last three columns are missing in runs of earlier versions, until
+    one is opened for writing.
 
 JSON never holds a bare infinity or NaN: see `insitu.orchestrator.store.encoding`.
 """
@@ -51,7 +54,10 @@ CREATE TABLE levels (
     mechanism TEXT NOT NULL, unit TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (trial, position)
 ) WITHOUT ROWID;
 CREATE TABLE pending_samples (trial INTEGER PRIMARY KEY, names TEXT NOT NULL, cells BLOB NOT NULL);
-CREATE TABLE events (event INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE events (
+    event INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL,
+    trial INTEGER REFERENCES trials (trial), planned_s REAL, actual_s REAL
+);
 """
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -141,6 +147,25 @@ def connect_writing(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+_TRIAL_EVENTS = {"trial": "INTEGER REFERENCES trials (trial)", "planned_s": "REAL", "actual_s": "REAL"}
+
+
+def has_trial_events(connection: sqlite3.Connection) -> bool:
+    """Whether the table ``events`` has the columns of what happened during trials."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(events)")}
+    return columns >= _TRIAL_EVENTS.keys()
+
+
+def add_trial_events(connection: sqlite3.Connection) -> None:
+    """Bring the table ``events`` of an earlier version up to this one; readers of either version go on."""
+    if has_trial_events(connection):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    for name, kind in _TRIAL_EVENTS.items():
+        connection.execute(f"ALTER TABLE events ADD COLUMN {name} {kind}")
+    connection.execute("COMMIT")
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:

@@ -17,6 +17,7 @@ from insitu.orchestrator.store.records import (
     LevelVerdict,
     PlannedTrial,
     StoredTrial,
+    TrialEvent,
     TrialRecord,
     TrialState,
 )
@@ -27,6 +28,7 @@ Cell: TypeAlias = "int | float | str | None"
 TRIAL_COLUMNS = (
     "trial, block, assignment, baseline, replaces, state, node, started_at, duration_s, exit_status, record"
 )
+EVENT_COLUMNS = "trial, at, kind, text, planned_s, actual_s"
 LEVEL_COLUMNS = (
     "trial, position, variable, requested, achieved, bound_share, uncertainty, verdict, mechanism, unit, note"
 )
@@ -102,6 +104,21 @@ def level_rows(record: TrialRecord) -> list[tuple[Cell, ...]]:
     ]
 
 
+def event_rows(record: TrialRecord) -> list[tuple[Cell, ...]]:
+    """One row of the table ``events`` per event of a trial."""
+    return [
+        (record.trial, event.at, event.kind, event.variable, event.planned_s, event.actual_s)
+        for event in record.events
+    ]
+
+
+def read_event(row: Sequence[Cell]) -> TrialEvent:
+    """Read a row of the table ``events`` that belongs to a trial."""
+    _, at, kind, variable, planned_s, actual_s = row
+    planned = None if planned_s is None else _number(planned_s)
+    return TrialEvent(_number(at), str(kind), str(variable), planned, _number(actual_s))
+
+
 def read_level(row: Sequence[Cell]) -> LevelRecord:
     """Read a row of the table ``levels``.
 
@@ -124,8 +141,10 @@ def read_level(row: Sequence[Cell]) -> LevelRecord:
     )
 
 
-def read_trial(row: Sequence[Cell], levels: Sequence[LevelRecord]) -> StoredTrial:
-    """Read a row of the table ``trials`` with its levels.
+def read_trial(
+    row: Sequence[Cell], levels: Sequence[LevelRecord], events: Sequence[TrialEvent] = ()
+) -> StoredTrial:
+    """Read a row of the table ``trials`` with its levels and events.
 
     Raises
     ------
@@ -157,6 +176,7 @@ def read_trial(row: Sequence[Cell], levels: Sequence[LevelRecord]) -> StoredTria
         stderr_tail=str(fields["stderr_tail"]),
         sandbox=str(fields["sandbox"]),
         host={str(name): float(amount) for name, amount in fields["host"].items()},
+        events=tuple(events),
     )
     return StoredTrial(planned, record.state, record)
 

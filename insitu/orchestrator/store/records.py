@@ -100,6 +100,31 @@ class LevelRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TrialEvent:
+    """Something that happened during a trial, in seconds after the subject's start.
+
+    Attributes
+    ----------
+    at
+        Seconds since the epoch.
+    kind
+        ``onset`` or ``offset`` of something that is added beside the subject.
+    variable
+        As the injector calls it.
+    planned_s
+        ``None`` for what lasts as long as the subject does.
+    actual_s
+        As measured; before the subject's start it is negative.
+    """
+
+    at: float
+    kind: str
+    variable: str
+    planned_s: float | None
+    actual_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class TrialRecord:
     """A finished trial, exactly as it is stored.
 
@@ -109,7 +134,8 @@ class TrialRecord:
         Name to value in base units: ``wall_time``, ``cpu_time``, ``user_time``, ``system_time``,
         ``read_bytes``, ``write_bytes``, ``voluntary_switches``, ``involuntary_switches``,
         ``minor_faults``, ``major_faults``, ``peak_memory``, ``throttled_time``, ``cpu_pressure``,
-        ``io_pressure``, ``memory_pressure`` (shares of the wall time); what a node cannot measure is absent.
+        ``io_pressure``, ``memory_pressure`` (shares of the wall time), and of what was added beside the subject,
+        such as ``anomaly.cpu:cpu_s``; what a node cannot measure is absent.
     started_at
         Seconds since the epoch.
     samples
@@ -131,6 +157,7 @@ class TrialRecord:
     stderr_tail: str = ""
     sandbox: str = ""
     host: dict[str, float] = field(default_factory=dict)
+    events: tuple[TrialEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

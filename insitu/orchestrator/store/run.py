@@ -29,17 +29,27 @@ from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.store import database
 from insitu.orchestrator.store.durable import sync_directory, write_durably
 from insitu.orchestrator.store.encoding import (
+    EVENT_COLUMNS,
     LEVEL_COLUMNS,
     TRIAL_COLUMNS,
     Json,
     dump,
+    event_rows,
     level_rows,
     planned_row,
+    read_event,
     read_level,
     read_trial,
     record_row,
 )
-from insitu.orchestrator.store.records import LevelRecord, PlannedTrial, StoredTrial, TrialRecord, TrialState
+from insitu.orchestrator.store.records import (
+    LevelRecord,
+    PlannedTrial,
+    StoredTrial,
+    TrialEvent,
+    TrialRecord,
+    TrialState,
+)
 from insitu.orchestrator.store.samples import PENDING_COLUMNS, pack, unpack, write_samples
 from insitu.orchestrator.store.states import transition
 
@@ -51,6 +61,7 @@ _FINISH = """
     WHERE trial = ? AND state = 'running'
 """
 _LEVEL = f"INSERT INTO levels ({LEVEL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_EVENT = f"INSERT INTO events ({EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
 _KEEP_SAMPLES = f"INSERT OR REPLACE INTO pending_samples ({PENDING_COLUMNS}) VALUES (?, ?, ?)"  # noqa: S608
 _START = "UPDATE trials SET state = 'running' WHERE trial = ? AND state = 'planned'"
 _RESET = "UPDATE trials SET state = 'planned' WHERE state = 'running'"
@@ -155,6 +166,7 @@ class RunStore:
                     database.check_schema(connection, directory)
                     store = cls(directory, connection, lock, read_only=read_only)
                     if not read_only:
+                        database.add_trial_events(connection)
                         store.set_meta(_WRITER, os.getpid())
                 except BaseException:
                     connection.close()
@@ -238,6 +250,7 @@ class RunStore:
             if connection.execute(_FINISH, (*row, record.trial)).rowcount != 1:
                 transition(self._state(record.trial), record.state)
             connection.executemany(_LEVEL, levels)
+            connection.executemany(_EVENT, event_rows(record))
             if samples:
                 connection.execute(_KEEP_SAMPLES, (record.trial, *pack(samples)))
 
@@ -273,13 +286,23 @@ class RunStore:
                 level_cells = self._connection.execute(
                     f"SELECT {LEVEL_COLUMNS} FROM levels ORDER BY trial, position"  # noqa: S608
                 ).fetchall()
+                event_cells = (
+                    self._connection.execute(
+                        f"SELECT {EVENT_COLUMNS} FROM events WHERE trial IS NOT NULL ORDER BY event"  # noqa: S608
+                    ).fetchall()
+                    if database.has_trial_events(self._connection)
+                    else []
+                )
             finally:
                 self._connection.execute("COMMIT")
         try:
             levels: dict[object, list[LevelRecord]] = {}
             for cells in level_cells:
                 levels.setdefault(cells[0], []).append(read_level(cells))
-            return tuple(read_trial(row, levels.get(row[0], ())) for row in rows)
+            events: dict[object, list[TrialEvent]] = {}
+            for cells in event_cells:
+                events.setdefault(cells[0], []).append(read_event(cells))
+            return tuple(read_trial(row, levels.get(row[0], ()), events.get(row[0], ())) for row in rows)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise database.corrupted(self.directory, f"a trial does not read: {error}") from error
 
@@ -305,9 +328,12 @@ class RunStore:
             connection.execute("INSERT INTO events (at, kind, text) VALUES (?, ?, ?)", (time.time(), kind, text))
 
     def events(self) -> tuple[Event, ...]:
-        """Everything noted, in order."""
+        """What happened to the run itself, in order; what happened in a trial is in its record."""
         with self._mutex, database.mapped_errors(self.directory):
-            rows = self._connection.execute("SELECT at, kind, text FROM events ORDER BY event").fetchall()
+            of_run = "WHERE trial IS NULL" if database.has_trial_events(self._connection) else ""
+            rows = self._connection.execute(
+                f"SELECT at, kind, text FROM events {of_run} ORDER BY event"  # noqa: S608
+            ).fetchall()
         return tuple(Event(float(at), str(kind), str(text)) for at, kind, text in rows)
 
     # files

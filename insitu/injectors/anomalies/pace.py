@@ -1,0 +1,166 @@
+"""A worker's clock: when it works, whatever came of the work before.
+
+Deadlines are absolute times of the monotonic clock. What was missed (asleep too long, or waiting for the
+resource) is not made up for: demand never depends on the outcome.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from insitu.injectors.anomalies.board import Board, Mark
+from insitu.injectors.options import Window
+
+
+class Work(Protocol):
+    """What a worker does, in steps that are short against its cycle."""
+
+    size: float
+    """Bytes that a step moves; 0 where none are."""
+    by_processor: bool
+    """Whether a step is a processor's work alone: to ask for it is to run, or to wait for a processor."""
+
+    def step(self) -> None:
+        """Do a little."""
+        ...
+
+
+class Holding(Protocol):
+    """What a worker holds instead of working."""
+
+    def take(self) -> float:
+        """Take it; gives how many bytes it is."""
+        ...
+
+    def give_back(self) -> None:
+        """Let go of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A duty cycle: at work for `duty` of each period, from `offset_s` after a window's begin on.
+
+    The workers of a load have their offsets spread over the period, so that the load is as even as it can be.
+    """
+
+    duty: float
+    period_s: float
+    offset_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One step every so often, the first `offset_s` after a window's begin."""
+
+    every_s: float
+    offset_s: float
+
+
+Pace = Cycle | Beat
+
+
+def sleep_until(moment: float) -> float:
+    """Sleep to a moment of the monotonic clock; gives the time then."""
+    now = time.monotonic()
+    if now < moment:
+        time.sleep(moment - now)  # by the absolute clock: an interruption does not lengthen it
+        now = time.monotonic()
+    return now
+
+
+def spans(windows: tuple[Window, ...] | None, board: Board) -> Iterator[tuple[float, float]]:
+    """Begin and end of each window by the monotonic clock; the subject must have started, if there are any."""
+    if windows is None:
+        yield time.monotonic(), math.inf
+        return
+    for window in windows:
+        yield board.start + window.begin_s, board.start + window.end_s
+
+
+def keep_working(work: Work, mark: Mark, pace: Pace, begin: float, end: float) -> None:
+    """Work through one window."""
+    if sleep_until(begin) >= end:
+        return
+    if isinstance(pace, Beat):
+        _step_by_step(work, mark, pace, begin, end)
+    elif pace.duty >= 1:
+        _stretch(work, mark, begin, end)
+    else:
+        _on_and_off(work, mark, pace, begin, end)
+
+
+def _stretch(work: Work, mark: Mark, on: float, off: float) -> None:
+    """Work without a pause until `off`.
+
+    What counts is the time from `on` to `off`, and what the last step took beyond that: of a step that moves
+    bytes all of it, else only the time on a processor. A worker that waits for one cannot see that its time is
+    up, but it asks for no more than the clock says.
+    """
+    ran_before, now = time.thread_time(), time.monotonic()
+    mark.begin(now, on, off)
+    step, size = work.step, work.size
+    while now < off:
+        step()
+        now = time.monotonic()
+        mark.progress(size, now)
+    ran = time.thread_time() - ran_before
+    mark.end(max(ran, off - on) if work.by_processor else max(now, off) - on)
+
+
+def _on_and_off(work: Work, mark: Mark, cycle: Cycle, begin: float, end: float) -> None:
+    """Be at work in the part of each period that is this worker's; late ones are not made up for."""
+    number = -1  # the stretch that an endless cycle would be in when the window begins
+    while True:
+        on = begin + cycle.offset_s + number * cycle.period_s
+        if on >= end:
+            sleep_until(end)
+            return
+        off = min(on + cycle.duty * cycle.period_s, end)
+        on = max(on, begin)
+        if on < off:
+            if sleep_until(on) < off:
+                _stretch(work, mark, on, off)
+            else:  # asleep, or waiting for a processor: the kernel's counters tell which
+                mark.end(off - on)
+        number += 1
+
+
+def _step_by_step(work: Work, mark: Mark, beat: Beat, begin: float, end: float) -> None:
+    """One step per beat. A beat that passes during a step was asked for, though there was no room for it."""
+    number = 0
+    while True:
+        due = begin + beat.offset_s + number * beat.every_s
+        if due >= end:
+            sleep_until(end)
+            return
+        now = sleep_until(due)
+        number += int((now - due) / beat.every_s)  # slept through: these were not asked for
+        mark.begin(now, now, math.inf)
+        work.step()
+        done = time.monotonic()
+        mark.progress(work.size, done)
+        mark.end(done - now)
+        after = max(number + 1, math.ceil((min(done, end) - begin - beat.offset_s) / beat.every_s))
+        mark.offer((after - number) * work.size)
+        number = after
+
+
+def keep_holding(holding: Holding, mark: Mark, begin: float, end: float) -> None:
+    """Hold something through one window, asleep."""
+    if sleep_until(begin) >= end:
+        return
+    held = holding.take()
+    now = time.monotonic()
+    mark.begin(now, now, end)
+    mark.hold(held)
+    while now < end:  # wake up now and then, to say that it is still there
+        now = sleep_until(min(end, now + 0.25))
+        mark.progress(0.0, now)
+    mark.hold(0.0)
+    mark.end(end - begin)
+    holding.give_back()

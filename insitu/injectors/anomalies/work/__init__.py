@@ -1,0 +1,1 @@
+"""What workers do, one module per resource. Only the load server imports these."""
