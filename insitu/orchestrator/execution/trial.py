@@ -173,11 +173,11 @@ def _launch(
     environment: tuple[tuple[str, str], ...],
     stdout: str = "",
 ) -> protocol.Launch:
-    scratch = str(bench.workspace.scratch)
+    scratch, data = str(bench.workspace.scratch), str(bench.workspace.data)
     basic = {"PATH": os.environ.get("PATH", os.defpath), "HOME": scratch, "LANG": "C.UTF-8"}
     return protocol.Launch(
-        command=program.on_node(scratch, str(bench.workspace.data)),
-        environment=basic | dict(environment),
+        command=program.on_node(scratch, data),
+        environment=basic | {name: program.fill(text, scratch, data) for name, text in environment},
         folder=scratch,
         stdout=stdout,
         stderr=str(bench.workspace.stderr),

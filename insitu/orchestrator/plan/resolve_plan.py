@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.hints import suggest
@@ -179,7 +179,7 @@ def _text(node: located.Node) -> str:
 def check_commands(
     node: located.Mapping, factor_names: Collection[str], model: ResolvedModel, faults: FaultList
 ) -> None:
-    """Check the placeholders of all commands.
+    """Check the placeholders of all commands, and of the environment.
 
     Parameters
     ----------
@@ -189,7 +189,9 @@ def check_commands(
     used: set[str] = set()
     for key in ("command", "prepare"):
         if (entry := node.entry(key)) is not None:
-            used |= _check_command(entry, model, factor_names, faults)
+            used |= _check_placeholders(_arguments(entry, faults), model, factor_names, faults)
+    if (entry := node.entry("environment")) is not None:
+        used |= _check_placeholders(_values(entry), model, factor_names, faults)
     data = node.entry("data")
     if data is not None and isinstance(data.value, located.Mapping):
         for file in data.value.entries:
@@ -217,12 +219,18 @@ def _arguments(entry: located.Entry, faults: FaultList) -> Iterator[located.Scal
         yield from (item for item in entry.value.items if isinstance(item, located.Scalar))
 
 
-def _check_command(
-    entry: located.Entry, model: ResolvedModel, factor_names: Collection[str], faults: FaultList
+def _values(entry: located.Entry) -> Iterator[located.Scalar]:
+    if isinstance(entry.value, located.Mapping):
+        yield from (one.value for one in entry.value.entries if isinstance(one.value, located.Scalar))
+
+
+def _check_placeholders(
+    texts: Iterable[located.Scalar], model: ResolvedModel, factor_names: Collection[str], faults: FaultList
 ) -> set[str]:
+    """Report the placeholders that have no value, and give the names of all."""
     parameters = [v.name for v in model.text.variables.values() if v.role is Role.PARAMETER]
     used = set()
-    for item in _arguments(entry, faults):
+    for item in texts:
         for name in placeholders_in(item.text or ""):
             used.add(name)
             variable = model.text.variables.get(name)
@@ -238,7 +246,7 @@ def _check_command(
             elif variable.role is not Role.PARAMETER:
                 faults.at(
                     item,
-                    f"'{{{name}}}' is not a parameter of the subject, so it has no value in a command",
+                    f"'{{{name}}}' is not a parameter of the subject, so it has no value here",
                     "only a variable with role: parameter is substituted",
                 )
             elif name not in factor_names:
@@ -270,8 +278,8 @@ def _check_unused(
         if variable is not None and variable.role is Role.PARAMETER and name not in used:
             faults.at(
                 command,
-                f"no command uses '{{{name}}}', so the factor '{name}' would change nothing",
-                f"put {{{name}}} into command or prepare",
+                f"nothing uses '{{{name}}}', so the factor '{name}' would change nothing",
+                f"put {{{name}}} into command, prepare or environment",
             )
 
 

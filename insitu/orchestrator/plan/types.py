@@ -13,7 +13,7 @@ class Role(StrEnum):
     """How a variable of the model gets its value in a trial."""
 
     PARAMETER = "parameter"
-    """The subject's own: substituted into its arguments as ``{name}``."""
+    """The subject's own: substituted into its arguments and environment as ``{name}``."""
     SET = "set"
     """Held by an injector."""
     MEASURED = "measured"
@@ -122,7 +122,7 @@ class Subject:
     page_cache
         ``cold``: no page of ``{scratch}/in`` is in memory when the command starts; ``warm``: all are.
     environment
-        Added to a minimal environment (``PATH``, ``HOME``, ``LANG=C.UTF-8``).
+        Added to a minimal environment (``PATH``, ``HOME``, ``LANG=C.UTF-8``); values with placeholders.
     """
 
     command: tuple[str, ...]
