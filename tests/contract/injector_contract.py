@@ -27,7 +27,7 @@ from insitu.injectors.registry import injectors
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.units import dimension_of, parse_quantity
 
-_CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
+_CONTROLLERS = ("cpu", "cpuacct", "cpuset", "io", "memory", "pids", PRESSURE)
 _DISK = Device("8:0", "sda")
 
 
@@ -64,10 +64,20 @@ COLUMNS = (
     "memory_bytes",
     "read_bytes",
     "write_bytes",
+    "read_ops",
+    "write_ops",
     "device_read_bytes",
     "device_write_bytes",
+    "device_read_ops",
+    "device_write_ops",
+    "device_flushes",
+    "device_busy_s",
+    "memory_peak_bytes",
 )
 """What a trial's samples hold on a node that can measure everything."""
+
+GAUGES = ("memory_bytes", "memory_peak_bytes", "processors_allowed")
+"""Columns that say how much there is, and not how much there has been: 0 for a subject that did nothing."""
 
 STEP_S = 0.025
 
@@ -89,14 +99,15 @@ class InjectorContract:
             capability = self.injector.capability(node)
             if capability.settable:
                 low = capability.low or capability.high / 100
-                for level in (capability.low, *np.geomspace(low, capability.high, 7)):
+                levels = capability.levels or (capability.low, *np.geomspace(low, capability.high, 7))
+                for level in levels:
                     yield node, float(min(max(level, capability.low), capability.high))
 
     def test_it_is_registered_under_its_variable(self) -> None:
         assert type(injectors()[self.injector.variable]) is type(self.injector)
 
     def test_its_unit_is_one_that_levels_can_be_written_in(self) -> None:
-        assert dimension_of(self.injector.unit)
+        dimension_of(self.injector.unit)
         assert parse_quantity(f"2 {self.injector.unit}", self.injector.unit) == pytest.approx(2.0)
 
     def test_its_tolerance_is_a_share(self) -> None:
@@ -113,7 +124,8 @@ class InjectorContract:
                 assert capability.remedy
             if capability.settable:
                 assert 0 <= capability.low <= capability.high < math.inf
-                assert capability.low > 0 or self.injector.rest == 0
+                assert capability.low > 0 or self.injector.rest in (0, None)
+                assert all(capability.low <= level <= capability.high for level in capability.levels)
 
     def test_some_machine_can_set_it(self) -> None:
         assert any(True for _ in self.settable())
@@ -158,12 +170,12 @@ class InjectorContract:
 
     def samples(self, length: int, value: float = 0.0) -> dict[str, np.ndarray]:
         """Samples in which nothing happens."""
-        constant = {name: np.full(length, value) for name in self.columns()}
+        constant = {name: np.full(length, 0.0 if name in GAUGES else value) for name in self.columns()}
         return {"time_s": np.arange(length) * STEP_S, **constant}
 
     def achieved(self, samples: dict[str, np.ndarray]) -> Iterator[tuple[float, Achieved]]:
         for node, level in self.settable():
-            for asked in (level, self.injector.rest):
+            for asked in (level, *(() if self.injector.rest is None else (self.injector.rest,))):
                 before = {name: column.copy() for name, column in samples.items()}
                 yield asked, self.injector.achieved(asked, samples, node)
                 assert all((before[name] == column).all() for name, column in samples.items())

@@ -13,7 +13,9 @@ from pathlib import Path
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
+from insitu.injectors.lifecycle import Actuators
 from insitu.injectors.node import survey
+from insitu.injectors.placement import Placement, Placements
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
@@ -24,6 +26,9 @@ from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
 from insitu.orchestrator.execution.sandbox.protocol import Surroundings
 from insitu.orchestrator.execution.workspace import Workspace
 from insitu.orchestrator.plan.types import Guards
+
+ACTUATORS: Actuators = {Placement: Placements()}
+"""What brings about the parts of treatments that are more than a value in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ class NodeAgent:
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
-            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead, {})
+            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead, ACTUATORS)
             self._stack = stack.pop_all()
 
     def ready(self) -> str:

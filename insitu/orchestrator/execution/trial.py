@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from insitu.injectors import lifecycle
 from insitu.injectors.actuator import Host
@@ -20,6 +19,7 @@ from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
 from insitu.orchestrator.execution.ahead import Ahead, controllers_for, node_limits
+from insitu.orchestrator.execution.exhaustion import out_of_memory, out_of_processes
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sampler import Sampler
@@ -99,10 +99,10 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         _final_sample(sampler, watched)
         stderr_tail = bench.workspace.stderr_tail()
         if not watched.succeeded:
-            failure = why_failed(watched, stderr_tail) + _crowd(reserved.group, order.guards)
+            failure = why_failed(watched, stderr_tail) + out_of_processes(reserved.group, order.guards)
         return Observation(
             watched=watched,
-            failure=failure,
+            failure=out_of_memory(reserved.group, order.levels) or failure,
             samples=sampler.columns(),
             peak_memory_bytes=sampler.peak_memory_bytes(),
             host_before=before,
@@ -184,15 +184,6 @@ def _launch(
         file_bytes=int(guards.scratch_bytes),
         processes=guards.processes,
     )
-
-
-def _crowd(group: Mapping[str, Path], guards: Guards) -> str:
-    """Whether a failed subject had reached the limit of processes."""
-    try:
-        refused = int((group["pids"] / "pids.events").read_text().split()[1])
-    except (KeyError, OSError):
-        return ""
-    return f" (it reached the limit of {guards.processes} processes)" if refused else ""
 
 
 @contextmanager

@@ -111,12 +111,14 @@ def _level(item: located.Node, variable: Variable, faults: FaultList) -> float |
     except UnitError as error:
         faults.at(item, str(error), f"'{variable.name}' is in {unit or 'plain numbers'}")
         return None
-    if variable.role is Role.SET and (level < 0 or level == 0 < variable.rest):
-        remedy = "'unlimited' leaves it alone" if variable.rest else "0 leaves it alone"
-        what = "above zero" if variable.rest else "zero or above"
+    is_cap = variable.rest is not None and variable.rest > 0
+    if variable.role is Role.SET and (level < 0 or (level == 0 and is_cap)):
+        remedy = "'unlimited' leaves it alone" if is_cap else "write a number from zero up"
+        what = "above zero" if is_cap else "zero or above"
         faults.at(item, f"the level '{text}' of '{variable.name}' is not {what}", remedy)
-    elif variable.role is Role.SET and math.isinf(level) and math.isfinite(variable.rest):
-        faults.at(item, f"'{variable.name}' is added to the machine, so it cannot be unlimited", "write a number")
+    elif variable.role is Role.SET and math.isinf(level) and not is_cap:
+        what = "is added to the machine" if variable.rest == 0 else "is always at some level"
+        faults.at(item, f"'{variable.name}' {what}, so it cannot be unlimited", "write a number")
     elif variable.role is Role.PARAMETER and math.isinf(level):
         faults.at(item, f"'{variable.name}' is a parameter, so it cannot be unlimited", "write a number")
     elif variable.role is Role.PARAMETER and level < 0 and dimension:

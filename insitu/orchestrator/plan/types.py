@@ -29,13 +29,13 @@ class Settable:
     Attributes
     ----------
     rest
-        The level that asks for nothing: infinity for a cap, 0 for what is added.
+        The level that asks for nothing: infinity for a cap, 0 for what is added, ``None`` where there is none.
     words
         Levels that have a name, ``unlimited`` apart.
     """
 
     unit: str
-    rest: float = math.inf
+    rest: float | None = math.inf
     words: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -69,8 +69,8 @@ class Variable:
     column: int = field(default=0, compare=False)
 
     @property
-    def rest(self) -> float:
-        """The level of no intervention, for `Role.SET`."""
+    def rest(self) -> float | None:
+        """The level of no intervention, for `Role.SET`; ``None`` where every level is one."""
         return math.inf if self.settable is None else self.settable.rest
 
 
