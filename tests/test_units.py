@@ -32,6 +32,15 @@ from insitu.orchestrator.units import (
         ("unlimited", "B/s", math.inf),
         ("1e3 B", "B", 1000.0),
         ("-1 s", "s", -1.0),
+        ("500/s", "1/s", 500.0),
+        ("500 /s", "1/s", 500.0),
+        ("500 1/s", "1/s", 500.0),
+        ("1 1/s", "1/s", 1.0),
+        ("1/s", "1/s", 1.0),
+        ("2.4 kHz", "1/s", 2400.0),
+        ("120/min", "1/s", 2.0),
+        (500, "1/s", 500.0),
+        ("3/s", "Hz", 3.0),
     ],
 )
 def test_parse(text: str | float, unit: str, value: float) -> None:
@@ -52,6 +61,10 @@ def test_parse(text: str | float, unit: str, value: float) -> None:
         (True, "B", "not a quantity"),
         (math.nan, "B", "not a finite quantity"),
         ("", "B", "not a quantity"),
+        ("500", "1/s", "'500' has no unit; write it with one, such as 1/s"),
+        ("500 2/s", "1/s", "not a quantity"),
+        ("500 1 s", "s", "not a quantity"),
+        ("500 1", "1/s", "not a quantity"),
     ],
 )
 def test_refuse(text: str | float, unit: str, message: str) -> None:
@@ -59,11 +72,16 @@ def test_refuse(text: str | float, unit: str, message: str) -> None:
         parse_quantity(text, unit)
 
 
-@given(st.floats(1e-6, 1e13), st.sampled_from(["B", "B/s", "s", "core", "fraction"]))
+@given(st.floats(1e-6, 1e13), st.sampled_from(["B", "B/s", "s", "core", "fraction", "1/s", "Hz"]))
 def test_a_formatted_quantity_reads_back(value: float, unit: str) -> None:
     text = format_quantity(value, unit, digits=12)
     again = float(text.split()[0]) if unit == "fraction" else parse_quantity(text, unit)
     assert again == pytest.approx(value, rel=1e-10)
+
+
+def test_counts_per_time_take_no_prefix() -> None:
+    assert format_quantity(2500, "1/s", digits=4) == "2500/s"
+    assert format_quantity(2.4e9, "Hz") == "2.4 GHz"
 
 
 def parsed_or_infinite(text: str) -> float:

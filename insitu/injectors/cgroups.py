@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from insitu.injectors.errors import ForeignState, NotSettable, UndoFailed
@@ -43,11 +43,14 @@ class Hierarchies:
         Controller to the directory that children are made in.
     problems
         Controller to the reason why there is no usable parent.
+    own
+        Controller to the group that this process is in: its limits are those of whoever started us.
     """
 
     version: Mapping[str, int]
     parents: Mapping[str, Path]
     problems: Mapping[str, str]
+    own: Mapping[str, Path] = field(default_factory=dict)
 
     def usable(self, controller: str) -> bool:
         return controller in self.parents
@@ -63,6 +66,7 @@ def discover(proc: Path = Path("/proc")) -> Hierarchies:
         _, names, path = line.split(":", 2)
         for name in names.split(","):
             own[name] = path
+    groups: dict[str, Path] = {}
     version: dict[str, int] = {}
     parents: dict[str, Path] = {}
     problems: dict[str, str] = {}
@@ -77,14 +81,15 @@ def discover(proc: Path = Path("/proc")) -> Hierarchies:
             for name, old in _VERSION_1_NAMES.items():
                 if old in options and old in own:
                     version[name] = 1
-                    _offer(name, _own_directory(mount_point, root, own[old]), parents, problems)
+                    groups[name] = _own_directory(mount_point, root, own[old])
+                    _offer(name, groups[name], parents, problems)
     if unified is not None:
         unbound = [name for name in _delegable(unified) if name not in version]
         parent = _delegating_ancestor(unified, unbound)
         for name in (*unbound, PRESSURE):
-            version[name] = 2
+            version[name], groups[name] = 2, unified
             _offer(name, parent, parents, problems)
-    return Hierarchies(version, parents, problems)
+    return Hierarchies(version, parents, problems, groups)
 
 
 def _own_directory(mount_point: Path, root: str, path: str) -> Path:
@@ -170,8 +175,16 @@ def refuse_existing(plan: GroupPlan) -> None:
             raise ForeignState(f"{path} exists already", "insitu recover")
 
 
+_INHERITED = {
+    "cpuset": ("cpuset.mems", "cpuset.cpus"),
+    "io": tuple(f"blkio.throttle.{way}_{what}_device" for way in ("read", "write") for what in ("bps", "iops")),
+}
+"""Of version 1. A new group has no processors, and nobody can join it before it has; throttles hold the members
+of the very group only, so that those of a group below it would escape them."""
+
+
 def create(plan: GroupPlan) -> None:
-    """Make the directories.
+    """Make the directories, each with what its parent has and version 1 does not hand down by itself.
 
     Raises
     ------
@@ -185,12 +198,22 @@ def create(plan: GroupPlan) -> None:
         for path in plan.paths:
             path.mkdir()
             made.append(path)
+        for controller, path in plan.directories.items():
+            _inherit(controller, path)
     except OSError as exc:
         for path in made:
             path.rmdir()
         if isinstance(exc, FileExistsError):
             raise ForeignState(f"{exc.filename} exists already", "insitu recover") from exc
         raise NotSettable(f"cannot make a control group: {exc}", "run as root") from exc
+
+
+def _inherit(controller: str, path: Path) -> None:
+    if (path / "cgroup.controllers").exists():
+        return
+    for name in _INHERITED.get(controller, ()):
+        for line in (path.parent / name).read_text().splitlines():
+            (path / name).write_text(line)
 
 
 def remove(path: Path, *, within_s: float = 2.0) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -43,6 +43,23 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What a group that this process is in allows; the trial's own group is not to go beyond it.
+
+    Attributes
+    ----------
+    level
+        Base units of the variable.
+    file, text
+        Where it stands, and how.
+    """
+
+    level: float
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """What injectors need to know of the machine; `insitu.injectors.node.survey` fills it.
 
@@ -56,6 +73,16 @@ class Node:
         Whole-disk device under the scratch folder, ``None`` where there is none (tmpfs, overlay, network).
     device_problem
         Why `device` is ``None``.
+    processors
+        Numbers of the processors, in the order in which a subject that may use only some of them gets them.
+    ceilings
+        Variable to what the groups above allow of it; those that nothing limits are absent.
+    memory_bytes
+        Physical memory.
+    swap_accounted
+        Whether the memory controller counts swap, too.
+    synchronous_problem
+        Why writes below the scratch folder cannot be made synchronous; empty if they can.
     """
 
     cpus: int
@@ -64,6 +91,11 @@ class Node:
     device: Device | None
     device_problem: str = ""
     name: str = ""
+    processors: tuple[int, ...] = ()
+    ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
+    swap_accounted: bool = False
+    synchronous_problem: str = ""
+    memory_bytes: float = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +114,12 @@ class Capability:
         Levels that can be asked for, inclusive, base units.
     step
         Levels are whole multiples of it; 0 if any will do.
+    levels
+        The only levels between them that there are; empty if all.
+    ceiling
+        The group above that `high` is due to.
+    host_wide
+        Whether it changes the whole machine, and not the subject's part of it alone.
     """
 
     variable: str
@@ -93,10 +131,21 @@ class Capability:
     reason: str = ""
     remedy: str = ""
     step: float = 0.0
+    levels: tuple[float, ...] = ()
+    ceiling: Ceiling | None = None
+    host_wide: bool = False
 
     @property
     def settable(self) -> bool:
         return bool(self.mechanism)
+
+    def capped(self, node: Node) -> Capability:
+        """The same, within what the groups above allow."""
+        ceiling = node.ceilings.get(self.variable)
+        if ceiling is None or ceiling.level >= self.high:
+            return self
+        levels = tuple(level for level in self.levels if level <= ceiling.level)
+        return replace(self, high=ceiling.level, levels=levels, ceiling=ceiling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +157,16 @@ class Setting:
     controller
         Whose directory the file is in: ``cpu``, ``io``, ...
     reads_back
-        What the file must then contain (a line of it); empty if the text itself.
+        Words that a line of the file must then have, in this order; empty if those of the text itself.
+    reads_back_in
+        The file that must contain it, where the kernel says in another what it made of the text.
     """
 
     controller: str
     file: str
     text: str
     reads_back: str = ""
+    reads_back_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +238,7 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A file that holds one number, sampled while the subject runs.
+    """A number in a file, sampled while the subject runs.
 
     Attributes
     ----------
@@ -196,12 +248,15 @@ class Probe:
         Absolute, or relative to the directory of `controller` in the trial's own group.
     scale
         Factor from the number in the file to base units.
+    key
+        The word before the number, in a file of several; empty where the file holds one number alone.
     """
 
     column: str
     path: str
     controller: str = ""
     scale: float = 1.0
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +295,8 @@ class Injector(Protocol):
     controllers
         Cgroup controllers that the trial's group needs for setting or measuring it.
     rest
-        The level that asks for nothing: infinity for a cap, 0 for what is added.
+        The level that asks for nothing: infinity for a cap, 0 for what is added, ``None`` where every level asks
+        for something.
     words
         Levels that have a name in plans.
     options
@@ -252,13 +308,15 @@ class Injector(Protocol):
     tolerance: ClassVar[float]
     least_tolerance: ClassVar[float] = 0.0
     controllers: ClassVar[tuple[str, ...]] = ()
-    rest: ClassVar[float] = math.inf
+    rest: ClassVar[float | None] = math.inf
     words: ClassVar[Mapping[str, float]] = MappingProxyType({})
     options: ClassVar[tuple[Option, ...]] = ()
 
     @property
     def rest_word(self) -> str:
-        """How a plan writes `rest`."""
+        """How a plan writes `rest`; empty if there is none."""
+        if self.rest is None:
+            return ""
         return "unlimited" if math.isinf(self.rest) else f"{self.rest:g}"
 
     def configured(self, options: Options) -> Injector:
@@ -280,7 +338,7 @@ class Injector(Protocol):
         ...
 
     def demand(self, level: float) -> Demand:
-        """What it takes from the node; a cap takes nothing."""
+        """The most that `level` takes of the node; asked before anything runs. A cap on the subject takes nothing."""
         return Demand()
 
     def probes(self, node: Node) -> tuple[Probe, ...]:

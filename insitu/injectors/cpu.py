@@ -51,9 +51,9 @@ class CpuCores(Injector):
                 weaker=True,
                 reason=node.hierarchies.problem("cpu"),
                 remedy="run as root, or in a delegated group, to use the CFS quota",
-            )
-        version = node.hierarchies.version["cpu"]
-        return Capability(self.variable, self.unit, f"cgroup{version}.cpu.cfs", low=low, high=float(node.cpus))
+            ).capped(node)
+        mechanism = f"cgroup{node.hierarchies.version['cpu']}.cpu.cfs"
+        return Capability(self.variable, self.unit, mechanism, low=low, high=float(node.cpus)).capped(node)
 
     def treatment(self, level: float, node: Node) -> Treatment:
         if level == self.rest:
@@ -74,21 +74,21 @@ class CpuCores(Injector):
 
     def demand(self, level: float) -> Demand:
         """What the subject may take, as the level says."""
-        return Demand(cores=level)
+        return Demand() if level == self.rest else Demand(cores=level)
 
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
         time_s, cpu_s = samples["time_s"], samples["cpu_s"]
         if len(time_s) < 2:
             return Achieved(None, 0.0, 0.0, note="too short to sample")
         wall_s = float(time_s[-1] - time_s[0])
-        starved = _starved_s(samples, min(level, node.cpus)) > 0.05 * wall_s
+        starved = starved_s(samples, min(level, node.cpus)) > 0.05 * wall_s
         note = ""
         if starved and added(samples, "cpu_s") > 0:  # contention is what was asked for; the host is judged apart
             starved, note = False, "what was added beside the subject took the rest"
         binding, period_s = _binding(level, samples)
         slope = pooled_slope(time_s, cpu_s, binding)
         if slope is None:
-            return Achieved(_natural_rate(samples), 0.0, 0.0, starved=starved, note=note)
+            return Achieved(natural_rate(samples), 0.0, 0.0, starved=starved, note=note)
         return Achieved(
             level=slope.rate,
             bound_share=slope.time_s / wall_s,
@@ -141,7 +141,7 @@ def _smooth(steps: Floats) -> Floats:
     return np.convolve(steps, np.ones(width), mode="same")
 
 
-def _natural_rate(samples: Samples) -> float | None:
+def natural_rate(samples: Samples) -> float | None:
     """Cores used while the subject did not wait for a disk."""
     wanted_s = float(samples["time_s"][-1] - samples["time_s"][0])
     if "io_stall_s" in samples:
@@ -150,7 +150,7 @@ def _natural_rate(samples: Samples) -> float | None:
     return used_s / wanted_s if wanted_s > 0 and used_s > 0 else None
 
 
-def _starved_s(samples: Samples, wanted: float) -> float:
+def starved_s(samples: Samples, wanted: float) -> float:
     """Time spent waiting for a processor that neither the cap nor the subject's own threads explain."""
     if "cpu_stall_s" not in samples or "throttled_periods" not in samples:
         return 0.0

@@ -1,18 +1,8 @@
-"""What levels take of a node at most: what a plan may ask for is capped by its blast radius.
-
-An injector that loads the node, or lets the subject load it, says how much by a method ``demand(level)``; one
-that only holds the subject back has none. It is asked before anything runs, so it must not look at the node.
-"""
+"""What levels take of a node at most: what a plan may ask for is capped by its blast radius."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
-from typing import Protocol, runtime_checkable
-
-from insitu.injectors.treatment import Intervention
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +37,3 @@ class Demand:
             max(self.disk_bytes_per_s, other.disk_bytes_per_s),
             max(self.interfaces, other.interfaces),
         )
-
-
-@runtime_checkable
-class Demanding(Protocol):
-    """An injector that takes something of the node."""
-
-    def demand(self, level: float) -> Demand:
-        """The most that `level` takes; pure."""
-        ...
-
-
-def demand_of(intervention: Intervention) -> Demand:
-    """What one intervention takes; nothing at rest, or if its injector does not say."""
-    if intervention.at_rest or not isinstance(intervention.injector, Demanding):
-        return Demand()
-    return intervention.injector.demand(intervention.level)
-
-
-def demand_of_trial(interventions: Iterable[Intervention]) -> Demand:
-    """What all interventions of a trial take together."""
-    return reduce(add, map(demand_of, interventions), Demand())

@@ -1,9 +1,10 @@
-"""``disk.read_rate`` and ``disk.write_rate``: bytes per second that the subject may move to or from a disk."""
+"""What a subject may move to or from a disk: bytes (``disk.*_rate``) or requests (``disk.*_iops``) per second."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,8 +16,8 @@ from insitu.injectors.contract import Achieved, Capability, Injector, Node, Sett
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
 
-_CROWDED_SHARE, _CROWDED_BYTES = 0.1, 1e6
-"""What others may move over the same disk before a trial counts as disturbed."""
+_CROWDED_SHARE = 0.1
+"""What others may move over the same disk before a trial counts as disturbed, beyond a little of its own."""
 _SLICE_S = 0.1
 """Longest slice in which blk-throttle accounts (HZ/10; HZ/50 on disks that do not rotate).
 
@@ -25,20 +26,25 @@ early: short transfers exceed the cap by that much, whatever it is.
 """
 
 
-class _DiskRate(Injector):
+class _DiskThrottle(Injector):
     """blk-throttle: ``blkio.throttle`` on version 1, ``io.max`` on version 2.
 
     Notes
     -----
-    Version 1 counts a request when it is queued, not when it is done, so the rate is read off the disk's own
-    completions, and what others moved meanwhile is compared with what the subject asked for.
+    Version 1 counts a request when it is queued, not when it is done, so *when* data moved is read off the
+    disk's own completions, and *how much* off the group's counter: the journal of a file system, and the little
+    that others may move, are taken to be spread evenly. Where others move much, only the group's counter is left.
     """
 
     variable: ClassVar[str]
-    unit: ClassVar[str] = "B/s"
+    unit: ClassVar[str]
     tolerance: ClassVar[float] = 0.03
     controllers: ClassVar[tuple[str, ...]] = ("io",)
-    _direction: ClassVar[str]
+    _reach: ClassVar[tuple[float, float]]
+    _counter: ClassVar[str]
+    _crowd: ClassVar[float]
+    _journal: ClassVar[float] = 0.0
+    """What a flush of the disk may bring along: the journal is written by a thread of the file system's."""
     _version_1_file: ClassVar[str]
     _version_2_key: ClassVar[str]
 
@@ -51,65 +57,108 @@ class _DiskRate(Injector):
             reason = node.device_problem
             remedy = "choose a run directory on a local disk with --out"
         mechanism = "" if reason else f"cgroup{node.hierarchies.version['io']}.io.throttle"
-        return Capability(self.variable, self.unit, mechanism, 1e5, 1e11, reason=reason, remedy=remedy)
+        capability = Capability(self.variable, self.unit, mechanism, *self._reach, reason=reason, remedy=remedy)
+        return capability.capped(node)
 
     def treatment(self, level: float, node: Node) -> Treatment:
         if level == self.rest:
             return Treatment()
         if node.device is None:  # capability() has said so
             raise ValueError(node.device_problem)
-        rate, disk = round(level), node.device.number
+        file, text = self._version_1_file, f"{node.device.number} {round(level)}"
         if node.hierarchies.version["io"] == 2:
-            text = f"{disk} {self._version_2_key}={rate}"
-            others = [k for k in ("rbps", "wbps", "riops", "wiops") if k != self._version_2_key]
-            whole = {self._version_2_key: str(rate)} | dict.fromkeys(others, "max")
-            line = " ".join(f"{key}={whole[key]}" for key in ("rbps", "wbps", "riops", "wiops"))
-            return Treatment((Setting("io", "io.max", text, reads_back=f"{disk} {line}"),))
-        return Treatment((Setting("io", self._version_1_file, f"{disk} {rate}"),))
+            file, text = "io.max", f"{node.device.number} {self._version_2_key}={round(level)}"
+        return Treatment((Setting("io", file, text),))
 
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
-        done_column, asked_column = f"device_{self._direction}_bytes", f"{self._direction}_bytes"
-        columns = {done_column, asked_column, "io_stall_s"}
+        columns = {self._counter, f"device_{self._counter}", "io_stall_s"}
         if not columns <= samples.keys() or len(samples["time_s"]) < 2:
             return Achieved(None, 0.0, 0.0, note="not measured on this node")
-        time_s, done = samples["time_s"], samples[done_column]
-        wall_s = float(time_s[-1] - time_s[0])
-        asked_bytes = float(samples[asked_column][-1] - samples[asked_column][0])
-        added_bytes = added(samples, asked_column)
-        foreign_bytes = float(done[-1] - done[0]) - asked_bytes - added_bytes
-        crowded = asked_bytes > 0 and foreign_bytes > _CROWDED_SHARE * asked_bytes + _CROWDED_BYTES
-        note = f"others moved {foreign_bytes / 1e6:.1f} MB meanwhile" if crowded else ""
+        time_s, own, whole = samples["time_s"], samples[self._counter], samples[f"device_{self._counter}"]
+        asked, moved = float(own[-1] - own[0]), float(whole[-1] - whole[0])
+        added_here = added(samples, self._counter)
+        others = moved - asked - added_here
+        crowded = asked > 0 and others > _CROWDED_SHARE * asked + self._crowd + self._journal * _flushes(samples)
+        done = own if crowded or added_here or not moved else whole * min(1.0, asked / moved)
+        note = f"others had {self._spelled(others)} meanwhile" if crowded else ""
         slope = None
-        if math.isfinite(level) and asked_bytes:
-            binding = _binding(samples, done)
-            slope = waiting_rate(time_s, done, samples["io_stall_s"], binding)
+        if math.isfinite(level) and asked:
+            slope = waiting_rate(time_s, done, samples["io_stall_s"], _binding(samples, done))
         if slope is None:
-            return Achieved(_natural_rate(samples, asked_bytes), 0.0, 0.0, starved=crowded, note=note)
+            return Achieved(_natural_rate(samples, asked), 0.0, 0.0, starved=crowded, note=note)
         if slope.rate < 0.9 * level and not crowded:
             slower = "the disk itself is slower than the cap"
             taken = "what was added beside the subject took the rest"
-            return Achieved(slope.rate, 0.0, 0.0, note=taken if added_bytes else slower)
+            return Achieved(slope.rate, 0.0, 0.0, note=taken if added_here else slower)
         return Achieved(
             level=slope.rate,
-            bound_share=slope.time_s / wall_s,
+            bound_share=slope.time_s / float(time_s[-1] - time_s[0]),
             uncertainty=level * _SLICE_S / slope.longest_s,
             starved=crowded,
             note=note,
         )
+
+    @staticmethod
+    def _spelled(count: float) -> str:
+        raise NotImplementedError
+
+
+def _flushes(samples: Samples) -> float:
+    """By whomever, but at most as many as the subject wrote."""
+    if not {"device_flushes", "write_ops"} <= samples.keys():
+        return 0.0
+    return min(float(samples[name][-1] - samples[name][0]) for name in ("device_flushes", "write_ops"))
+
+
+class _Writes(_DiskThrottle):
+    """Version 1 holds a write where it is submitted, and the kernel's own threads submit buffered ones.
+
+    There, the scratch folder is synchronous in every trial of a plan that has such a variable, the unlimited ones
+    included, so that trials differ in the level alone. Version 2 knows whose data are written back.
+    """
+
+    def capability(self, node: Node) -> Capability:
+        capability = super().capability(node)
+        if not capability.settable or not _needs_synchronous_scratch(node):
+            return capability
+        reason = "version 1 does not hold buffered writes"
+        if node.synchronous_problem:
+            return replace(
+                capability,
+                mechanism="",
+                reason=f"{reason}, and {node.synchronous_problem}",
+                remedy="choose a run directory on ext4, XFS or f2fs with --out, or boot with cgroup version 2",
+            )
+        return replace(
+            capability,
+            mechanism=f"{capability.mechanism}+synchronous-scratch",
+            weaker=True,
+            reason=f"{reason}: every write below the scratch folder goes to the disk before it returns",
+            remedy="boot with cgroup version 2 to leave the subject's writes as they are",
+        )
+
+    def treatment(self, level: float, node: Node) -> Treatment:
+        return replace(super().treatment(level, node), synchronous_scratch=_needs_synchronous_scratch(node))
+
+
+def _needs_synchronous_scratch(node: Node) -> bool:
+    return node.hierarchies.version.get("io") == 1 and node.hierarchies.usable("io")
 
 
 def _binding(samples: Samples, done: np.ndarray) -> Mask:
     """Intervals that were spent waiting for the disk.
 
     The throttle lets a slice's worth through at once, and the subject works on it for a moment: gaps of a few
-    slices belong to the waiting, as long as data arrive, else the very intervals in which they did drop out.
+    slices belong to the waiting, as long as data arrive by the end of the next waiting, else the very intervals
+    in which they did drop out.
     """
     step_s, waited_s = np.diff(samples["time_s"]), np.diff(samples["io_stall_s"])
     binding: Mask = waited_s >= 0.5 * step_s
     gap = max(1, round(3 * _SLICE_S / float(np.median(step_s))))
     ends = list(runs(binding))
     for (_, end), (start, last) in itertools.pairwise(ends):
-        binding[end:start] |= start - end <= gap and done[last] > done[end]
+        arrived = done[min(last + 1, len(step_s))] > done[min(end + 1, len(step_s))]
+        binding[end:start] |= start - end <= gap and arrived
     for first, last in ends:  # waiting that began or ended within an interval
         binding[max(0, first - 1)] |= waited_s[max(0, first - 1)] > 0.01 * step_s[max(0, first - 1)]
         if last < len(step_s):
@@ -117,29 +166,67 @@ def _binding(samples: Samples, done: np.ndarray) -> Mask:
     return binding
 
 
-def _natural_rate(samples: Samples, asked_bytes: float) -> float | None:
-    """Bytes per second of waiting: what the disk gives when nothing holds it back."""
+def _natural_rate(samples: Samples, asked: float) -> float | None:
+    """Rate over the time of waiting: what the disk gives when nothing holds it back."""
     waited_s = float(samples["io_stall_s"][-1] - samples["io_stall_s"][0])
-    return asked_bytes / waited_s if waited_s > 0 else None
+    return asked / waited_s if waited_s > 0 else None
+
+
+class _DiskRate(_DiskThrottle):
+    unit: ClassVar[str] = "B/s"
+    _reach: ClassVar[tuple[float, float]] = (1e5, 1e11)
+    _crowd: ClassVar[float] = 1e6
+
+    @staticmethod
+    def _spelled(count: float) -> str:
+        return f"{count / 1e6:.1f} MB"
+
+
+class _DiskOperations(_DiskThrottle):
+    """Requests per second, as the throttle counts them: after splitting to the disk's size, before merging."""
+
+    unit: ClassVar[str] = "1/s"
+    _reach: ClassVar[tuple[float, float]] = (1.0, 1e9)
+    _crowd: ClassVar[float] = 250.0
+
+    @staticmethod
+    def _spelled(count: float) -> str:
+        return f"{count:.0f} requests"
 
 
 class DiskReadRate(_DiskRate):
     """Bytes per second read from the disk under the scratch folder."""
 
     variable: ClassVar[str] = "disk.read_rate"
-    _direction: ClassVar[str] = "read"
+    _counter: ClassVar[str] = "read_bytes"
     _version_1_file: ClassVar[str] = "blkio.throttle.read_bps_device"
     _version_2_key: ClassVar[str] = "rbps"
 
 
-class DiskWriteRate(_DiskRate):
-    """Bytes per second written to the disk under the scratch folder.
+class DiskReadOperations(_DiskOperations):
+    """Requests per second to read from the disk under the scratch folder."""
 
-    Version 1 holds direct and synchronous writes only; buffered ones are written back by the kernel's own
-    threads, outside the subject's group.
-    """
+    variable: ClassVar[str] = "disk.read_iops"
+    _counter: ClassVar[str] = "read_ops"
+    _version_1_file: ClassVar[str] = "blkio.throttle.read_iops_device"
+    _version_2_key: ClassVar[str] = "riops"
+
+
+class DiskWriteRate(_Writes, _DiskRate):
+    """Bytes per second written to the disk under the scratch folder."""
 
     variable: ClassVar[str] = "disk.write_rate"
-    _direction: ClassVar[str] = "write"
+    _journal: ClassVar[float] = 32768.0
+    _counter: ClassVar[str] = "write_bytes"
     _version_1_file: ClassVar[str] = "blkio.throttle.write_bps_device"
     _version_2_key: ClassVar[str] = "wbps"
+
+
+class DiskWriteOperations(_Writes, _DiskOperations):
+    """Requests per second to write to the disk under the scratch folder."""
+
+    variable: ClassVar[str] = "disk.write_iops"
+    _journal: ClassVar[float] = 8.0
+    _counter: ClassVar[str] = "write_ops"
+    _version_1_file: ClassVar[str] = "blkio.throttle.write_iops_device"
+    _version_2_key: ClassVar[str] = "wiops"

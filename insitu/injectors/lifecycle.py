@@ -17,6 +17,7 @@ from insitu.injectors.actuator import Actuator, Host, InForce, Moment
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Part, Setting, StopAndGo, Treatment
 from insitu.injectors.errors import InjectorError, NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
+from insitu.injectors.quantities import spelled
 from insitu.injectors.treatment import Intervention, joined
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 
@@ -117,11 +118,11 @@ def check(intervention: Intervention, node: Node) -> Capability:
     if not capability.settable:
         raise NotSettable(f"{capability.variable} cannot be set here: {capability.reason}", capability.remedy)
     if not capability.low <= level <= capability.high:
-        raise NotSettable(
-            f"{capability.variable} = {level:g} {capability.unit} is out of reach here: "
-            f"this node can set {capability.low:g} to {capability.high:g} {capability.unit}",
-            f"choose levels in this range, or write: {intervention.injector.rest_word}",
-        )
+        raise _out_of_reach(capability, level)
+    if capability.levels and level not in capability.levels:
+        there_are = ", ".join(spelled(one, capability.unit) for one in capability.levels)
+        what = f"{capability.variable} = {spelled(level, capability.unit)}"
+        raise NotSettable(f"{what} is not one of the levels there are: {there_are}", "choose among them")
     if capability.step and abs(level / capability.step - round(level / capability.step)) > 1e-9:
         raise NotSettable(
             f"{capability.variable} = {level:g} {capability.unit}".rstrip()
@@ -129,6 +130,20 @@ def check(intervention: Intervention, node: Node) -> Capability:
             "list such levels, instead of a range",
         )
     return capability
+
+
+def _out_of_reach(capability: Capability, level: float) -> NotSettable:
+    unit, ceiling = capability.unit, capability.ceiling
+    what, high = f"{capability.variable} = {spelled(level, unit)}", spelled(capability.high, unit)
+    if ceiling is not None and level > capability.high:
+        return NotSettable(
+            f"{what} is above what a group of this process allows: {ceiling.file} says {ceiling.text}",
+            f"choose levels up to {high}, or raise that limit",
+        )
+    return NotSettable(
+        f"{what} is out of reach here: this node can set {spelled(capability.low, unit)} to {high}",
+        "choose levels in this range",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,15 +285,21 @@ def _apply(setting: Setting, plan: cgroups.GroupPlan) -> None:
     path = plan.directories[setting.controller] / setting.file
     try:
         path.write_text(setting.text)
+        path = path.with_name(setting.reads_back_in or setting.file)
         seen = path.read_text()
     except OSError as exc:
         raise NotSettable(
-            f"cannot write {setting.text!r} to {path}: {exc.strerror}",
-            "the level may be above what a parent group allows; see: insitu doctor",
+            f"cannot write {setting.text!r} to {path}: {exc.strerror}", "see what insitu doctor says of it"
         ) from exc
-    expected = setting.reads_back or setting.text
-    if expected not in seen.splitlines():
+    expected = (setting.reads_back or setting.text).split()
+    if not any(_in_order(expected, line.split()) for line in seen.splitlines()):
         raise InjectorError(f"{path} reads back {seen.strip()!r} after {setting.text!r} was written")
+
+
+def _in_order(expected: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether all words expected are there, others between them or not: one file may hold several variables."""
+    left = iter(words)
+    return all(word in left for word in expected)
 
 
 def verdict(level: float, achieved: Achieved, injector: Injector) -> Verdict:

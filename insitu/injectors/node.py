@@ -1,4 +1,4 @@
-"""What this machine is, read once; changes nothing."""
+"""What this machine is, read once; leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import os
 import platform
 from pathlib import Path
 
-from insitu.injectors import block_device, cgroups
+from insitu.injectors import block_device, ceilings, cgroups, processors, synchronous
 from insitu.injectors.contract import Node
 
 
 def survey(scratch: Path) -> Node:
     """Describe the node for a subject whose scratch folder is `scratch` (an existing folder)."""
     device, problem = block_device.device_under(scratch)
+    hierarchies = cgroups.discover()
+    allowed = os.sched_getaffinity(0)
     return Node(
-        cpus=len(os.sched_getaffinity(0)),
+        cpus=len(allowed),
         privileged=os.geteuid() == 0,
-        hierarchies=cgroups.discover(),
+        hierarchies=hierarchies,
         device=device,
         device_problem=problem,
         name=platform.node(),
+        processors=processors.in_order(allowed),
+        ceilings=ceilings.of(hierarchies, device),
+        swap_accounted=ceilings.swap_accounted(hierarchies),
+        memory_bytes=float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+        synchronous_problem=synchronous.problem_below(scratch),
     )

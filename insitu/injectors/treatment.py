@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 from insitu.injectors.contract import Injector, Part, Treatment
+from insitu.injectors.demand import Demand
 from insitu.injectors.errors import NotSettable
 
 
@@ -19,6 +22,16 @@ class Intervention:
     @property
     def at_rest(self) -> bool:
         return self.level == self.injector.rest
+
+    @property
+    def demand(self) -> Demand:
+        """The most that it takes of the node."""
+        return Demand() if self.at_rest else self.injector.demand(self.level)
+
+
+def demand_of_trial(interventions: Iterable[Intervention]) -> Demand:
+    """What all interventions of a trial take together."""
+    return reduce(add, (intervention.demand for intervention in interventions), Demand())
 
 
 def joined(treatments: Sequence[Treatment]) -> Treatment:

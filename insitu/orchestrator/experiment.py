@@ -141,7 +141,7 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path, inventory: Invent
             continue
         injector = registry.injectors()[variable.source].configured(factor.options)
         capability = injector.capability(here)
-        if not capability.settable and plan.when_unsettable == "leave":
+        if not capability.settable and plan.when_unsettable == "leave" and variable.rest is not None:
             left_unset.append(LeftUnset(factor.variable, capability.reason, capability.remedy))
             factors.append(replace(factor, levels=(variable.rest,)))
             continue

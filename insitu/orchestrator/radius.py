@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from insitu.injectors import registry
 from insitu.injectors.confinement import Caps, why_not
 from insitu.injectors.contract import Node
-from insitu.injectors.demand import Demand, demand_of
+from insitu.injectors.demand import Demand
 from insitu.injectors.journal import Header
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.errors import CannotExecute, InputError, InsituError
@@ -95,7 +95,7 @@ def _share(factor: Factor, level: float, plan: Plan) -> _Share:
     intervention = Intervention(registry.injectors()[variable.source or ""], level)
     where = f"{plan.path}:{factor.line}:{factor.column}" if factor.line else str(plan.path)
     text = f"{factor.variable} = {format_quantity(level, variable.unit)} ({where})"
-    return _Share(text, demand_of(intervention))
+    return _Share(text, intervention.demand)
 
 
 def _amounts(demand: Demand) -> dict[str, float]:

@@ -110,12 +110,15 @@ _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m
 def format_quantity(value: float, unit: str, digits: int = 3) -> str:
     """Write a value in base units with a unit prefix that keeps the number readable.
 
-    ``format_quantity(1e7, "B/s")`` is ``"10 MB/s"``; cores and plain numbers take no prefix.
+    ``format_quantity(1e7, "B/s")`` is ``"10 MB/s"``; cores, plain numbers and counts per time (``"5e+04/s"``)
+    take no prefix.
     """
     if math.isinf(value) and value > 0:
         return "unlimited"
     if unit in ("", "fraction", "core") or not math.isfinite(value) or value == 0:
         return f"{value:.{digits}g} {unit}".strip()
+    if unit.startswith("1/"):
+        return f"{value:.{digits}g}{unit[1:]}"
     for scale, prefix in _SCALES:
         if abs(value) >= scale * 0.9995 or scale == 1e-9:
             if unit == "s" and scale > 1:
@@ -126,9 +129,11 @@ def format_quantity(value: float, unit: str, digits: int = 3) -> str:
 
 _NAME = r"(?:[A-Za-zµ]+|%)(?:\^-?\d)?"
 _QUANTITY = re.compile(
-    rf"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{{1,3}})?\s*(?:/?\s*{_NAME}(?:\s*[*/]\s*{_NAME}|\s+{_NAME})*)?\s*"
+    rf"(\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{{1,3}})?)(?:\s+1(?=\s*/))?"
+    rf"(\s*(?:/?\s*{_NAME}(?:\s*[*/]\s*{_NAME}|\s+{_NAME})*)?\s*)"
 )
-"""What reaches pint at all: one number and a product of units, since its parser also computes powers."""
+"""What reaches pint at all: one number and a product of units, since its parser also computes powers. The 1 of
+``500 1/s`` is part of the unit as models write it, and left out."""
 
 
 def _one(unit: str) -> str:
@@ -138,11 +143,12 @@ def _one(unit: str) -> str:
 def _parse(text: str, shown: str) -> pint.Quantity:
     import pint
 
-    if len(text) > 100 or not _QUANTITY.fullmatch(text):
+    match = _QUANTITY.fullmatch(text) if len(text) <= 100 else None
+    if match is None:
         raise UnitError(f"{shown!r} is not a quantity with a known unit")
     registry = _registry()
     try:
-        quantity = registry.Quantity(text)
+        quantity = registry.Quantity(match[1] + match[2])
         quantity.to_base_units()
     except (pint.PintError, ValueError, TypeError, AttributeError, SyntaxError, ArithmeticError) as exc:
         raise UnitError(f"{shown!r} is not a quantity with a known unit") from exc

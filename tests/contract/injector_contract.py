@@ -30,7 +30,7 @@ from insitu.injectors.registry import injectors
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.units import dimension_of, parse_quantity
 
-_CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
+_CONTROLLERS = ("cpu", "cpuacct", "cpuset", "io", "memory", "pids", PRESSURE)
 _DISK = Device("8:0", "sda")
 
 
@@ -67,10 +67,20 @@ COLUMNS = (
     "memory_bytes",
     "read_bytes",
     "write_bytes",
+    "read_ops",
+    "write_ops",
     "device_read_bytes",
     "device_write_bytes",
+    "device_read_ops",
+    "device_write_ops",
+    "device_flushes",
+    "device_busy_s",
+    "memory_peak_bytes",
 )
 """What a trial's samples hold on a node that can measure everything."""
+
+GAUGES = ("memory_bytes", "memory_peak_bytes", "processors_allowed")
+"""Columns that say how much there is, and not how much there has been: 0 for a subject that did nothing."""
 
 STEP_S = 0.025
 
@@ -92,7 +102,8 @@ class InjectorContract:
             capability = self.injector.capability(node)
             if capability.settable:
                 low = capability.low or capability.high / 100
-                for level in (capability.low, *np.geomspace(low, capability.high, 7)):
+                levels = capability.levels or (capability.low, *np.geomspace(low, capability.high, 7))
+                for level in levels:
                     stepped = round(level / capability.step) * capability.step if capability.step else level
                     yield node, float(min(max(stepped, capability.low), capability.high))
 
@@ -118,7 +129,8 @@ class InjectorContract:
                 assert capability.remedy
             if capability.settable:
                 assert 0 <= capability.low <= capability.high < math.inf
-                assert capability.low > 0 or self.injector.rest == 0
+                assert capability.low > 0 or self.injector.rest in (0, None)
+                assert all(capability.low <= level <= capability.high for level in capability.levels)
 
     def test_its_options_are_told_apart_and_explained(self) -> None:
         names = [option.name for option in self.injector.options]
@@ -136,7 +148,8 @@ class InjectorContract:
             self.injector.configured((("no such option", 1),))
 
     def test_its_demand_is_nothing_at_rest_and_no_less_at_a_higher_level(self) -> None:
-        assert self.injector.demand(self.injector.rest) == Demand()
+        if self.injector.rest is not None:
+            assert self.injector.demand(self.injector.rest) == Demand()
         for node in self.nodes().values():
             capability = self.injector.capability(node)
             if capability.settable:
@@ -188,12 +201,12 @@ class InjectorContract:
 
     def samples(self, length: int, value: float = 0.0) -> dict[str, np.ndarray]:
         """Samples in which nothing happens."""
-        constant = {name: np.full(length, value) for name in self.columns()}
+        constant = {name: np.full(length, 0.0 if name in GAUGES else value) for name in self.columns()}
         return {"time_s": np.arange(length) * STEP_S, **constant}
 
     def achieved(self, samples: dict[str, np.ndarray]) -> Iterator[tuple[float, Achieved]]:
         for node, level in self.settable():
-            for asked in (level, self.injector.rest):
+            for asked in (level, *(() if self.injector.rest is None else (self.injector.rest,))):
                 before = {name: column.copy() for name, column in samples.items()}
                 yield asked, self.injector.achieved(asked, samples, node)
                 assert all((before[name] == column).all() for name, column in samples.items())

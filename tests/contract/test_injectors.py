@@ -5,10 +5,15 @@ from __future__ import annotations
 import importlib
 import tomllib
 from pathlib import Path
+from typing import ClassVar
 
 from insitu.injectors.anomalies import variables
+from insitu.injectors.contract import Injector
 from insitu.injectors.cpu import CpuCores
-from insitu.injectors.disk import DiskReadRate, DiskWriteRate
+from insitu.injectors.cpu_set import CpuSet
+from insitu.injectors.disk import DiskReadOperations, DiskReadRate, DiskWriteOperations, DiskWriteRate
+from insitu.injectors.input_cache import InputInMemory
+from insitu.injectors.memory import MemoryHigh, MemoryLimit
 from tests.contract.injector_contract import AddedContract, CapContract, InjectorContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
@@ -86,6 +91,39 @@ class TestCacheDuty(AddedContract):
 
 class TestMemoryLoad(AddedContract):
     injector = variables.MemoryLoad()
+
+
+class TestDiskReadOperations(CapContract):
+    injector = DiskReadOperations()
+
+
+class TestDiskWriteOperations(CapContract):
+    injector = DiskWriteOperations()
+
+
+class TestCpuSet(CapContract):
+    injector = CpuSet()
+
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns(), "processors_allowed")
+
+
+class TestMemoryLimit(CapContract):
+    injector: ClassVar[Injector] = MemoryLimit()
+
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns(), "memory_limit_hits")
+
+
+class TestMemoryHigh(TestMemoryLimit):
+    injector: ClassVar[Injector] = MemoryHigh()
+
+
+class TestInputInMemory(InjectorContract):
+    injector = InputInMemory()
+
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns(), "input_in_memory")
 
 
 def _all_below(contract: type[InjectorContract]) -> list[type[InjectorContract]]:

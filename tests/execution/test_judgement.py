@@ -88,7 +88,7 @@ def test_a_disturbed_level_says_what_others_did() -> None:
     record = judged(dataclasses.replace(QUIET, samples=crowd), RATE)
     assert record.state is TrialState.INVALID
     assert record.levels[0].verdict is LevelVerdict.DISTURBED
-    assert "others moved 80.0 MB" in record.reasons[0]
+    assert "others had 80.0 MB" in record.reasons[0]
 
 
 @pytest.mark.parametrize(

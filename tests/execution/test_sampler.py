@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from insitu.injectors.cgroups import PRESSURE, Hierarchies
-from insitu.injectors.contract import Device
+from insitu.injectors.contract import Device, Probe
 from insitu.orchestrator.execution.sampler import Sampler
 
 DISK = Device("254:0", "no-such-disk")
@@ -46,6 +46,8 @@ class Group:
             )
             io = f"8:0 Read 999\n254:0 Read {so_far}00\n254:0 Write {so_far}\n254:0 Sync 5\nTotal 12345\n"
             self.write("io", "blkio.throttle.io_service_bytes", io if so_far else "")
+            io = f"254:0 Read {so_far}\n254:0 Write 0\n254:0 Total 9\n"
+            self.write("io", "blkio.throttle.io_serviced", io if so_far else "")
             self.write("memory", "memory.usage_in_bytes", f"{so_far}\n")
             self.write("memory", "memory.max_usage_in_bytes", "4096\n")
         else:
@@ -55,7 +57,7 @@ class Group:
                 f"usage_usec {so_far}000000\nnr_periods {so_far}0\nnr_throttled {so_far}\n"
                 f"throttled_usec {so_far}000000\n",
             )
-            io = f"8:0 rbytes=999 wbytes=9\n254:0 rbytes={so_far}00 wbytes={so_far} rios=1\n"
+            io = f"8:0 rbytes=999 wbytes=9\n254:0 rbytes={so_far}00 wbytes={so_far} rios={so_far} wios=0\n"
             self.write("io", "io.stat", io if so_far else "254:0\n")
             self.write("memory", "memory.current", f"{so_far}\n")
         for resource in ("cpu", "io", "memory"):
@@ -82,6 +84,8 @@ def test_every_counter_is_read_in_base_units(group: Group, sampler: Sampler) -> 
     group.count(3)
     sampler.take(1.5)
     columns = {name: column.tolist() for name, column in sampler.columns().items()}
+    if group.version["memory"] == 1:
+        assert columns.pop("memory_peak_bytes")[-1] == 4096
     assert columns == {
         "time_s": [0.0, 1.5],
         "cpu_s": [0.0, 3.0],
@@ -90,11 +94,32 @@ def test_every_counter_is_read_in_base_units(group: Group, sampler: Sampler) -> 
         "throttled_s": [0.0, 3.0],
         "read_bytes": [0, 300],
         "write_bytes": [0, 3],
+        "read_ops": [0, 3],
+        "write_ops": [0, 0],
         "memory_bytes": [0, 3],
         "cpu_stall_s": [0, 3],
         "io_stall_s": [0, 3],
         "memory_stall_s": [0, 3],
     }
+
+
+def test_a_probe_reads_the_number_alone_or_after_its_word(group: Group, sampler: Sampler) -> None:
+    group.write("memory", "memory.events", "low 0\nhigh 7\nmax 2\n")
+    group.write("memory", "memory.failcnt", "5\n")
+    events = Probe("hits", "memory.events", "memory", key="high")
+    absent = Probe("absent", "memory.events", "memory", key="oom_group")
+    nowhere = Probe("nowhere", "memory.none", "memory")
+    sampler.probe(
+        (events, absent, nowhere, Probe("fails", "memory.failcnt", "memory", scale=2.0)), group.directories
+    )
+    sampler.take(0.0)
+    group.write("memory", "memory.events", "low 0\nhigh 19\nmax 2\n")
+    sampler.take(1.0)
+    columns = sampler.columns()
+    assert columns["hits"].tolist() == [7.0, 19.0]
+    assert columns["fails"].tolist() == [10.0, 10.0]
+    assert np.isnan(columns["absent"]).all()
+    assert "nowhere" not in columns
 
 
 def test_the_end_stands_last_even_if_a_sample_was_taken_after_it(group: Group, sampler: Sampler) -> None:

@@ -212,6 +212,19 @@ def test_the_input_is_made_and_cold_or_warm_outside_the_timing(run: Run) -> None
         assert outcome.record.measurements["wall_time"] < 0.5
 
 
+def test_parameters_are_filled_into_the_environment_of_every_command(run: Run) -> None:
+    values = (("size", "3"),)
+    script = 'test "$SIZE" = n3 && test "$OUT" = "$PWD/out" && test "$TEXT" = "{size}" && test "$(cat in)" = n3'
+    outcome = run(
+        order(
+            prepare=Program(("sh", "-c", 'echo "$SIZE"'), values),
+            command=Program(("sh", "-c", script.replace("{size}", "{{size}}")), values),
+            environment=(("SIZE", "n{size}"), ("OUT", "{scratch}/out"), ("TEXT", "{{size}}")),
+        )
+    )
+    assert outcome.record.exit_status == 0, outcome.record.reasons
+
+
 def test_a_failing_preparation_is_named(run: Run) -> None:
     outcome = run(order("true", prepare=Program(("sh", "-c", "echo no text >&2; exit 3"))))
     assert failure(outcome) == "prepare: exit status 3: no text"

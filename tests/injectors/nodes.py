@@ -7,7 +7,7 @@ from pathlib import Path
 from insitu.injectors.cgroups import PRESSURE, Hierarchies
 from insitu.injectors.contract import Device, Node
 
-CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
+CONTROLLERS = ("cpu", "cpuacct", "cpuset", "io", "memory", "pids", PRESSURE)
 DISK = Device("254:0", "vda")
 NO_PERMISSION = "no permission to make groups in /sys/fs/cgroup/x"
 

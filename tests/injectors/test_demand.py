@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Treatment
 from insitu.injectors.cpu import CpuCores
-from insitu.injectors.demand import Demand, demand_of, demand_of_trial
+from insitu.injectors.demand import Demand
 from insitu.injectors.disk import DiskReadRate
-from insitu.injectors.treatment import Intervention
+from insitu.injectors.treatment import Intervention, demand_of_trial
 
 amounts = st.floats(0, 1e12)
 demands = st.builds(Demand, amounts, amounts, amounts, st.integers(0, 100))
@@ -48,11 +48,11 @@ def test_sums_and_maxima(one: Demand, two: Demand, three: Demand) -> None:
 
 
 def test_of_one_intervention() -> None:
-    assert demand_of(Intervention(Hog(), 3.0)) == Demand(cores=3.0, memory_bytes=3e6)
-    assert demand_of(Intervention(Hog(), 0.0)) == Demand()
-    assert demand_of(Intervention(CpuCores(), 0.5)) == Demand(cores=0.5)
-    assert demand_of(Intervention(CpuCores(), float("inf"))) == Demand()
-    assert demand_of(Intervention(DiskReadRate(), 1e6)) == Demand(), "a cap on the subject takes nothing"
+    assert Intervention(Hog(), 3.0).demand == Demand(cores=3.0, memory_bytes=3e6)
+    assert Intervention(Hog(), 0.0).demand == Demand()
+    assert Intervention(CpuCores(), 0.5).demand == Demand(cores=0.5)
+    assert Intervention(CpuCores(), float("inf")).demand == Demand()
+    assert Intervention(DiskReadRate(), 1e6).demand == Demand(), "a cap on the subject takes nothing"
 
 
 def test_of_a_trial() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from insitu.injectors.contract import Achieved, Injector, Node, Setting, StopAndGo
 from insitu.injectors.cpu import CpuCores
-from insitu.injectors.disk import DiskReadRate, DiskWriteRate
+from insitu.injectors.disk import DiskReadOperations, DiskReadRate, DiskWriteOperations, DiskWriteRate
 from insitu.injectors.lifecycle import Verdict, verdict
 from tests.injectors.nodes import NO_PERMISSION, bare_node, node
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
 
 CPU, READ, WRITE = CpuCores(), DiskReadRate(), DiskWriteRate()
+READ_OPS, WRITE_OPS = DiskReadOperations(), DiskWriteOperations()
 STEP_S = 0.025
 UNLIMITED = math.inf
 
@@ -235,12 +237,38 @@ def test_a_disk_rate_within_tolerance_is_held(level: float, factor: float) -> No
 def test_the_mechanism_names_the_version(version: int) -> None:
     on = node(version)
     assert CPU.capability(on).mechanism == f"cgroup{version}.cpu.cfs"
-    assert READ.capability(on).mechanism == WRITE.capability(on).mechanism == f"cgroup{version}.io.throttle"
-    for injector in (CPU, READ, WRITE):
-        capability = injector.capability(on)
+    for injector in (READ, READ_OPS):
+        assert injector.capability(on).mechanism == f"cgroup{version}.io.throttle"
+    everyone: tuple[Injector, ...] = (CPU, READ, READ_OPS)
+    for each in everyone:
+        capability = each.capability(on)
         assert capability.settable
         assert not capability.weaker
         assert not capability.reason
+
+
+@pytest.mark.parametrize("injector", [WRITE, WRITE_OPS])
+def test_version_1_holds_writes_by_a_synchronous_scratch_folder_and_says_so(injector: Injector) -> None:
+    old, new = injector.capability(node(1)), injector.capability(node(2))
+    assert (old.mechanism, old.weaker) == ("cgroup1.io.throttle+synchronous-scratch", True)
+    assert "buffered writes" in old.reason
+    assert "version 2" in old.remedy
+    assert (new.mechanism, new.weaker, new.reason) == ("cgroup2.io.throttle", False, "")
+    for level in (10e6, UNLIMITED):
+        assert injector.treatment(level, node(1)).synchronous_scratch
+        assert not injector.treatment(level, node(2)).synchronous_scratch
+        assert not READ.treatment(level, node(1)).synchronous_scratch
+
+
+@pytest.mark.parametrize("injector", [WRITE, WRITE_OPS])
+def test_version_1_cannot_hold_writes_on_a_file_system_without_the_attribute(injector: Injector) -> None:
+    problem = "the file system under /run has no synchronous attribute: Operation not supported"
+    capability = injector.capability(dataclasses.replace(node(1), synchronous_problem=problem))
+    assert not capability.settable
+    assert capability.reason == f"version 1 does not hold buffered writes, and {problem}"
+    assert "--out" in capability.remedy
+    assert injector.capability(dataclasses.replace(node(2), synchronous_problem=problem)).settable
+    assert READ.capability(dataclasses.replace(node(1), synchronous_problem=problem)).settable
 
 
 def test_without_permission_cores_are_set_by_a_weaker_mechanism_that_is_named() -> None:
@@ -310,8 +338,10 @@ def test_a_disk_throttle_names_the_disk_and_whole_bytes() -> None:
     assert WRITE.treatment(2e6, node(1)).settings == (
         Setting("io", "blkio.throttle.write_bps_device", "254:0 2000000"),
     )
-    assert WRITE.treatment(2e6, node(2)).settings == (
-        Setting("io", "io.max", "254:0 wbps=2000000", "254:0 rbps=max wbps=2000000 riops=max wiops=max"),
+    assert WRITE.treatment(2e6, node(2)).settings == (Setting("io", "io.max", "254:0 wbps=2000000"),)
+    assert READ_OPS.treatment(300, node(1)).settings == (
+        Setting("io", "blkio.throttle.read_iops_device", "254:0 300"),
     )
+    assert WRITE_OPS.treatment(300, node(2)).settings == (Setting("io", "io.max", "254:0 wiops=300"),)
     with pytest.raises(ValueError, match="tmpfs"):
         READ.treatment(10e6, node(device=None))

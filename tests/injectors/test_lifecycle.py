@@ -64,7 +64,7 @@ class Silent(CpuCores):
 @pytest.mark.parametrize(
     ("level", "words"),
     [
-        (0.001, ["cpu.cores = 0.001 core", "0.01 to 2 core"]),
+        (0.001, ["cpu.cores = 0.001 core", "0.01 core to 2 core"]),
         (2.5, ["2.5"]),
         (0.0, ["out of reach"]),
         (-1.0, ["out of reach"]),

@@ -113,6 +113,22 @@ PLAN_FAULTS = [
     ),
     ('"{scratch}/in"', '"{scrach}/in"', ["4:40 unknown placeholder '{scrach}' | did you mean 'scratch'?"]),
     ('"{scratch}/in"', '"{cpu_cores}"', ["4:40 '{cpu_cores}' is not a parameter of the subject"]),
+    (
+        "  data:\n",
+        '  environment: {SIZE: "{input_siz}", HERE: "{scratch}"}\n  data:\n',
+        ["5:23 unknown placeholder '{input_siz}' | did you mean 'input_size'?"],
+    ),
+    (
+        "  data:\n",
+        '  environment: {CORES: "{cpu_cores}"}\n  data:\n',
+        ["5:24 '{cpu_cores}' is not a parameter of the subject, so it has no value here"],
+    ),
+    ("  data:\n", "  environment: {A=B: x}\n  data:\n", ["5:17 'A=B' is not a name for an environment variable"]),
+    (
+        '"{input_size}"',
+        '"4000000"',
+        ["4:12 nothing uses '{input_size}', so the factor 'input_size' would change nothing"],
+    ),
     ("-m, this]", '-m, "{input_size}"]', ["6:28 '{input_size}' has no value here: data is made once"]),
     (
         "  input_size: {levels: [4 MB, 8 MB]}\n",

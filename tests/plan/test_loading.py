@@ -87,6 +87,12 @@ def test_arguments_stay_as_written(folder: Path) -> None:
     assert plan.subject.command[1:8] == ("010", "1.10", "no", "1:30", "2026-01-02", "0x1F", "null")
 
 
+def test_a_parameter_may_be_used_in_the_environment_alone(folder: Path) -> None:
+    text = changed(PLAN, '  prepare: [head, -c, "{input_size}"', '  prepare: [head, -c, "4000000"')
+    plan = load(folder, changed(text, "  data:\n", '  environment: {SIZE: "n={input_size}"}\n  data:\n'))
+    assert plan.subject.environment == (("SIZE", "n={input_size}"),)
+
+
 def test_a_file_from_windows(folder: Path) -> None:
     (folder / "plan.yaml").write_bytes(b"\xef\xbb\xbf" + PLAN.replace("\n", "\r\n").encode())
     assert load_plan(folder / "plan.yaml", settable=SETTABLE).factors == load(folder).factors

@@ -21,7 +21,8 @@ class Factorial:
     """Each block is one replicate of all assignments and the baseline trials, in random order.
 
     Every trial gives every variable that an injector can set a level: those that are not factors are
-    left alone. In a baseline trial all are, and the subject's parameters are at their first level.
+    left alone. In a baseline trial all are, and what cannot be left alone is at its first level, as the
+    subject's parameters are.
 
     Notes
     -----
@@ -60,10 +61,8 @@ def assignments(plan: Plan) -> list[Assignment]:
 
 def baseline(plan: Plan) -> Assignment:
     """No intervention: throttles off, parameters at their first level."""
-    levels = tuple(
-        (factor.variable, _rest(plan, factor.variable) if _is_set(plan, factor.variable) else factor.levels[0])
-        for factor in plan.factors
-    )
+    rests = {factor.variable: _rest(plan, factor.variable) for factor in plan.factors}
+    levels = ((f.variable, f.levels[0] if (rest := rests[f.variable]) is None else rest) for f in plan.factors)
     return Assignment((*levels, *_free(plan)))
 
 
@@ -77,15 +76,16 @@ def _is_set(plan: Plan, name: str) -> bool:
     return plan.model.variables[name].role is Role.SET
 
 
-def _rest(plan: Plan, name: str) -> float:
-    return plan.model.variables[name].rest
+def _rest(plan: Plan, name: str) -> float | None:
+    """The level that leaves a variable alone, ``None`` if there is none."""
+    return plan.model.variables[name].rest if _is_set(plan, name) else None
 
 
 def _free(plan: Plan) -> tuple[tuple[str, float], ...]:
     """Variables that could be set but are not factors."""
     factors = {factor.variable for factor in plan.factors}
-    free = (name for name in plan.model.variables if name not in factors and _is_set(plan, name))
-    return tuple((name, _rest(plan, name)) for name in free)
+    rests = {name: _rest(plan, name) for name in plan.model.variables if name not in factors}
+    return tuple((name, rest) for name, rest in rests.items() if rest is not None)
 
 
 def _check_budget(plan: Plan) -> None:

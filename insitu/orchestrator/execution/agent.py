@@ -16,8 +16,8 @@ from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
-from insitu.injectors.lifecycle import Actuators
 from insitu.injectors.node import survey
+from insitu.injectors.placement import Placement, Placements
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.errors import CannotExecute, NodeDirty, Postponed
@@ -113,10 +113,16 @@ class NodeAgent:
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
             self._watch = stack.enter_context(HostWatch(workspace.slot, journal))
-            name = platform.node()
-            actuators: Actuators = {loads.part: loads}
             self.bench = trial.Bench(
-                node, journal, launcher, workspace, name, ahead, actuators, self._watch, confinement
+                node=node,
+                journal=journal,
+                launcher=launcher,
+                workspace=workspace,
+                name=platform.node(),
+                ahead=ahead,
+                actuators={Placement: Placements(), loads.part: loads},
+                watch=self._watch,
+                confinement=confinement,
             )
             self._stack = stack.pop_all()
 

@@ -23,8 +23,12 @@ class Program:
 
     def on_node(self, scratch: str, data: str) -> tuple[str, ...]:
         """The argument list with everything filled in, folders included."""
+        return tuple(self.fill(argument, scratch, data) for argument in self.arguments)
+
+    def fill(self, text: str, scratch: str, data: str) -> str:
+        """Any other text with placeholders, such as a value of the environment, filled in the same way."""
         values = {**dict(self.values), "scratch": scratch, "data": data, "python": sys.executable}
-        return tuple(substitute(argument, values) for argument in self.arguments)
+        return substitute(text, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,13 @@ class SetLevel:
 
 @dataclass(frozen=True, slots=True)
 class TrialOrder:
-    """One trial, complete."""
+    """One trial, complete.
+
+    Attributes
+    ----------
+    environment
+        Names and values, which may hold the placeholders of the commands.
+    """
 
     planned: PlannedTrial
     command: Program

@@ -26,6 +26,9 @@ _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 def keep(path: Path, share: float) -> float:
     """Write a file back, and leave its first `share` (0 to 1) in memory and nothing else of it.
 
+    All pages are dropped first: who reads them in again is whose memory they count as, and those of the input
+    are not the subject's.
+
     Returns
     -------
     float
@@ -36,6 +39,7 @@ def keep(path: Path, share: float) -> float:
         os.fsync(descriptor)  # only clean pages can be dropped
         pages = math.ceil(os.fstat(descriptor).st_size / _PAGE)
         wanted = round(share * pages) * _PAGE
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         left = wanted
         while left > 0 and (read := len(os.read(descriptor, min(left, 1 << 20)))):
             left -= read

@@ -51,7 +51,8 @@ class Sampler:
             self.measures_cpu |= version["cpu"] == 2
         if "io" in group and device is not None:
             if version["io"] == 1:
-                self._add(group["io"] / "blkio.throttle.io_service_bytes", _io_1(device.number))
+                self._add(group["io"] / "blkio.throttle.io_service_bytes", _io_1(device.number, "bytes"))
+                self._add(group["io"] / "blkio.throttle.io_serviced", _io_1(device.number, "ops"))
             else:
                 self._add(group["io"] / "io.stat", _io_2(device.number))
         self._peak: int | None = None
@@ -79,12 +80,15 @@ class Sampler:
         self._watched.update(columns)
 
     def probe(self, probes: Iterable[Probe], group: Mapping[str, Path]) -> None:
-        """Sample files that hold one number each; one that is not there has no column."""
+        """Sample numbers in files; one that is not there has no column."""
         for probe in probes:
+            parser = _number(probe.column, probe.scale)
+            if probe.key:
+                parser = _keyed(probe.column, probe.key.encode(), probe.scale)
             if not probe.controller:
-                self._add(Path(probe.path), _number(probe.column, probe.scale))
+                self._add(Path(probe.path), parser)
             elif probe.controller in group:
-                self._add(group[probe.controller] / probe.path, _number(probe.column, probe.scale))
+                self._add(group[probe.controller] / probe.path, parser)
 
     def follow(self, pid: int) -> None:
         """Read processor time from the processes below `pid`, if no group counts it."""
@@ -98,6 +102,8 @@ class Sampler:
             parser(os.pread(descriptor, 8192, 0), row)
         if not self.measures_cpu:
             row["cpu_s"] = self._tree.cpu_s() if self._tree else 0.0
+        if self._peak is not None:
+            row["memory_peak_bytes"] = float(os.pread(self._peak, 64, 0))
         for column, read in self._watched.items():
             row[column] = read()
         self._rows.append(row)
@@ -181,6 +187,14 @@ def _number(name: str, scale: float = 1.0) -> _Parser:
     return parse
 
 
+def _keyed(name: str, key: bytes, scale: float) -> _Parser:
+    def parse(text: bytes, row: Row) -> None:
+        words = text.split()
+        row[name] = scale * float(words[words.index(key) + 1]) if key in words else float("nan")
+
+    return parse
+
+
 def _cpuacct_usage(text: bytes, row: Row) -> None:
     row["cpu_s"] = int(text) / 1e9
 
@@ -204,8 +218,8 @@ def _cpu_stat_2(text: bytes, row: Row) -> None:
         row["throttled_s"] = stat[b"throttled_usec"] / 1e6
 
 
-def _io_1(device: str) -> _Parser:
-    marks = {f"{device} Read ".encode(): "read_bytes", f"{device} Write ".encode(): "write_bytes"}
+def _io_1(device: str, what: str) -> _Parser:
+    marks = {f"{device} {way} ".encode(): f"{way.lower()}_{what}" for way in ("Read", "Write")}
 
     def parse(text: bytes, row: Row) -> None:
         for mark, name in marks.items():
@@ -219,12 +233,14 @@ def _io_2(device: str) -> _Parser:
     mark = f"{device} ".encode()
 
     def parse(text: bytes, row: Row) -> None:
-        row["read_bytes"] = row["write_bytes"] = 0.0
+        row.update(dict.fromkeys(("read_bytes", "write_bytes", "read_ops", "write_ops"), 0.0))
         for line in text.splitlines():
             if line.startswith(mark):
                 pairs = dict(word.split(b"=", 1) for word in line.split()[1:] if b"=" in word)
                 row["read_bytes"] = float(pairs.get(b"rbytes", 0))
                 row["write_bytes"] = float(pairs.get(b"wbytes", 0))
+                row["read_ops"] = float(pairs.get(b"rios", 0))
+                row["write_ops"] = float(pairs.get(b"wios", 0))
 
     return parse
 
@@ -238,6 +254,10 @@ def _pressure(name: str) -> _Parser:
 
 
 def _device(text: bytes, row: Row) -> None:
-    fields = text.split()
-    row["device_read_bytes"] = float(int(fields[2]) * _SECTOR_BYTES)
-    row["device_write_bytes"] = float(int(fields[6]) * _SECTOR_BYTES)
+    # https://docs.kernel.org/block/stat.html; requests that were merged into others are counted with them
+    fields = [float(field) for field in text.split()]
+    row["device_read_ops"], row["device_write_ops"] = fields[0] + fields[1], fields[4] + fields[5]
+    row["device_read_bytes"], row["device_write_bytes"] = fields[2] * _SECTOR_BYTES, fields[6] * _SECTOR_BYTES
+    row["device_busy_s"] = fields[9] / 1e3
+    if len(fields) > 15:  # since Linux 5.5
+        row["device_flushes"] = fields[15]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from insitu.injectors import lifecycle
 from insitu.injectors.actuator import Host
@@ -21,6 +20,7 @@ from insitu.orchestrator.errors import Aborted, CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
 from insitu.orchestrator.execution.ahead import Ahead, controllers_for, node_limits
 from insitu.orchestrator.execution.conditions.watch import HostWatch
+from insitu.orchestrator.execution.exhaustion import out_of_memory, out_of_processes
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.execution.sampler import Sampler
@@ -106,11 +106,11 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         wall_s = watched.exited.wall_s if watched.exited else 0.0
         capped = held_back(pushed, bench.confinement.pushes(), wall_s)
         if not watched.succeeded:
-            failure = why_failed(watched, stderr_tail) + _crowd(reserved.group, order.guards)
+            failure = why_failed(watched, stderr_tail) + out_of_processes(reserved.group, order.guards)
             failure += f" (it reached its blast radius: {', '.join(capped)})" if capped else ""
         return Observation(
             watched=watched,
-            failure=failure,
+            failure=out_of_memory(reserved.group, order.levels) or failure,
             samples=sampler.columns(),
             peak_memory_bytes=sampler.peak_memory_bytes(),
             host_before=before,
@@ -189,26 +189,17 @@ def _launch(
     environment: tuple[tuple[str, str], ...],
     stdout: str = "",
 ) -> protocol.Launch:
-    scratch = str(bench.workspace.scratch)
+    scratch, data = str(bench.workspace.scratch), str(bench.workspace.data)
     basic = {"PATH": os.environ.get("PATH", os.defpath), "HOME": scratch, "LANG": "C.UTF-8"}
     return protocol.Launch(
-        command=program.on_node(scratch, str(bench.workspace.data)),
-        environment=basic | dict(environment),
+        command=program.on_node(scratch, data),
+        environment=basic | {name: program.fill(text, scratch, data) for name, text in environment},
         folder=scratch,
         stdout=stdout,
         stderr=str(bench.workspace.stderr),
         file_bytes=int(guards.scratch_bytes),
         processes=guards.processes,
     )
-
-
-def _crowd(group: Mapping[str, Path], guards: Guards) -> str:
-    """Whether a failed subject had reached the limit of processes."""
-    try:
-        refused = int((group["pids"] / "pids.events").read_text().split()[1])
-    except (KeyError, OSError):
-        return ""
-    return f" (it reached the limit of {guards.processes} processes)" if refused else ""
 
 
 @contextmanager

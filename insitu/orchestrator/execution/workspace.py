@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.injectors.contract import Ownership
+from insitu.injectors.synchronous import make_synchronous
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +72,6 @@ class Workspace:
                 return file.read(length).decode(errors="replace").strip()
         except OSError:
             return ""
-
-
-_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602
-_FS_SYNC_FL = 0x8
-"""ioctl_iflags(2): ext2/3/4, XFS, Btrfs and f2fs keep it; new entries inherit it from their folder."""
-
-
-def make_synchronous(folder: Path) -> None:
-    """Set the synchronous-updates attribute of a folder, as ``chattr +S`` does; `OSError` if it has none."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        (flags,) = struct.unpack("l", fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, struct.pack("l", 0)))
-        fcntl.ioctl(descriptor, _FS_IOC_SETFLAGS, struct.pack("l", flags | _FS_SYNC_FL))
-    finally:
-        os.close(descriptor)
 
 
 def free_bytes(folder: Path) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.conditions import resolve_conditions
@@ -125,12 +125,14 @@ def _level(item: located.Node, variable: Variable, faults: FaultList) -> float |
     except UnitError as error:
         faults.at(item, str(error), f"'{variable.name}' is in {unit or 'plain numbers'}")
         return None
-    if variable.role is Role.SET and (level < 0 or level == 0 < variable.rest):
-        remedy = "'unlimited' leaves it alone" if variable.rest else "0 leaves it alone"
-        what = "above zero" if variable.rest else "zero or above"
+    is_cap = variable.rest is not None and variable.rest > 0
+    if variable.role is Role.SET and (level < 0 or (level == 0 and is_cap)):
+        remedy = "'unlimited' leaves it alone" if is_cap else "write a number from zero up"
+        what = "above zero" if is_cap else "zero or above"
         faults.at(item, f"the level '{text}' of '{variable.name}' is not {what}", remedy)
-    elif variable.role is Role.SET and math.isinf(level) and math.isfinite(variable.rest):
-        faults.at(item, f"'{variable.name}' is added to the machine, so it cannot be unlimited", "write a number")
+    elif variable.role is Role.SET and math.isinf(level) and not is_cap:
+        what = "is added to the machine" if variable.rest == 0 else "is always at some level"
+        faults.at(item, f"'{variable.name}' {what}, so it cannot be unlimited", "write a number")
     elif variable.role is Role.PARAMETER and math.isinf(level):
         faults.at(item, f"'{variable.name}' is a parameter, so it cannot be unlimited", "write a number")
     elif variable.role is Role.PARAMETER and level < 0 and dimension:
@@ -193,7 +195,7 @@ def _text(node: located.Node) -> str:
 def check_commands(
     node: located.Mapping, factor_names: Collection[str], model: ResolvedModel, faults: FaultList
 ) -> None:
-    """Check the placeholders of all commands.
+    """Check the placeholders of all commands, and of the environment.
 
     Parameters
     ----------
@@ -203,11 +205,13 @@ def check_commands(
     used: set[str] = set()
     for key in ("command", "prepare"):
         if (entry := node.entry(key)) is not None:
-            used |= _check_command(entry, model, factor_names, faults)
+            used |= _check_placeholders(_arguments(entry, faults), model, factor_names, faults)
+    if (entry := node.entry("environment")) is not None:
+        used |= _check_placeholders(_values(entry), model, factor_names, faults)
     data = node.entry("data")
     if data is not None and isinstance(data.value, located.Mapping):
         for file in data.value.entries:
-            _check_placeholders(file, ("data", "python"), "data is made once, before any trial", faults)
+            _check_few_placeholders(file, ("data", "python"), "data is made once, before any trial", faults)
     command = node.entry("command")
     known = {*FOLDERS, *model.declared}
     if command is not None and used <= known:  # else the misspelt one may be meant
@@ -231,12 +235,18 @@ def _arguments(entry: located.Entry, faults: FaultList) -> Iterator[located.Scal
         yield from (item for item in entry.value.items if isinstance(item, located.Scalar))
 
 
-def _check_command(
-    entry: located.Entry, model: ResolvedModel, factor_names: Collection[str], faults: FaultList
+def _values(entry: located.Entry) -> Iterator[located.Scalar]:
+    if isinstance(entry.value, located.Mapping):
+        yield from (one.value for one in entry.value.entries if isinstance(one.value, located.Scalar))
+
+
+def _check_placeholders(
+    texts: Iterable[located.Scalar], model: ResolvedModel, factor_names: Collection[str], faults: FaultList
 ) -> set[str]:
+    """Report the placeholders that have no value, and give the names of all."""
     parameters = [v.name for v in model.text.variables.values() if v.role is Role.PARAMETER]
     used = set()
-    for item in _arguments(entry, faults):
+    for item in texts:
         for name in placeholders_in(item.text or ""):
             used.add(name)
             variable = model.text.variables.get(name)
@@ -252,7 +262,7 @@ def _check_command(
             elif variable.role is not Role.PARAMETER:
                 faults.at(
                     item,
-                    f"'{{{name}}}' is not a parameter of the subject, so it has no value in a command",
+                    f"'{{{name}}}' is not a parameter of the subject, so it has no value here",
                     "only a variable with role: parameter is substituted",
                 )
             elif name not in factor_names:
@@ -260,7 +270,7 @@ def _check_command(
     return used
 
 
-def _check_placeholders(entry: located.Entry, known: Collection[str], why: str, faults: FaultList) -> None:
+def _check_few_placeholders(entry: located.Entry, known: Collection[str], why: str, faults: FaultList) -> None:
     """Check a command that is not executed for a trial, so that few placeholders have a value."""
     for item in _arguments(entry, faults):
         for name in placeholders_in(item.text or ""):
@@ -281,8 +291,8 @@ def _check_unused(
         if variable is not None and variable.role is Role.PARAMETER and name not in used:
             faults.at(
                 command,
-                f"no command uses '{{{name}}}', so the factor '{name}' would change nothing",
-                f"put {{{name}}} into command or prepare",
+                f"nothing uses '{{{name}}}', so the factor '{name}' would change nothing",
+                f"put {{{name}}} into command, prepare or environment",
             )
 
 
@@ -351,7 +361,7 @@ def resolve_guards(node: located.Node | None, document: GuardsDocument, faults: 
     if probe is not None and isinstance(probe.value, located.Mapping):
         for entry in probe.value.entries:
             if entry.key.text == "command":
-                _check_placeholders(entry, ("python",), "a probe watches the node, not a trial", faults)
+                _check_few_placeholders(entry, ("python",), "a probe watches the node, not a trial", faults)
                 _check_whole_path(entry, faults)
     abort_when = entries.get("abort_when")
     return Guards(

@@ -34,6 +34,12 @@ def _file_name(text: str) -> str:
     return text
 
 
+def _environment_name(text: str) -> str:
+    if not text or "=" in text or "\0" in text:
+        raise ValueError(f"'{text}' is not a name for an environment variable")
+    return text
+
+
 def _unit(text: str) -> str:
     try:
         dimension_of(text)
@@ -82,6 +88,7 @@ _AS_CONDITION = WithJsonSchema(
 Argument = Annotated[str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Command = Annotated[tuple[Argument, ...], Field(min_length=1)]
 Unit = Annotated[str, AfterValidator(_unit)]
+EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
 FileName = Annotated[str, AfterValidator(_file_name)]
 
 
@@ -108,8 +115,8 @@ class SubjectDocument(Document):
     """File name to command, executed once per run; its stdout becomes {data}/<name>."""
     page_cache: Literal["cold", "warm"] = "cold"
     """Whether the pages of {scratch}/in are in memory when the command starts."""
-    environment: dict[str, Argument] = {}
-    """Environment variables added to a minimal environment."""
+    environment: dict[EnvironmentName, Argument] = {}
+    """Environment variables added to a minimal environment; values may hold the placeholders of commands."""
 
 
 class FactorDocument(Document):

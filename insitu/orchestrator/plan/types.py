@@ -17,7 +17,7 @@ class Role(StrEnum):
     """How a variable of the model gets its value in a trial."""
 
     PARAMETER = "parameter"
-    """The subject's own: substituted into its arguments as ``{name}``."""
+    """The subject's own: substituted into its arguments and environment as ``{name}``."""
     SET = "set"
     """Held by an injector."""
     MEASURED = "measured"
@@ -33,7 +33,7 @@ class Settable:
     Attributes
     ----------
     rest
-        The level that asks for nothing: infinity for a cap, 0 for what is added.
+        The level that asks for nothing: infinity for a cap, 0 for what is added, ``None`` where there is none.
     words
         Levels that have a name, ``unlimited`` apart.
     options
@@ -41,7 +41,7 @@ class Settable:
     """
 
     unit: str
-    rest: float = math.inf
+    rest: float | None = math.inf
     words: Mapping[str, float] = field(default_factory=dict)
     options: tuple[Option, ...] = ()
 
@@ -76,8 +76,8 @@ class Variable:
     column: int = field(default=0, compare=False)
 
     @property
-    def rest(self) -> float:
-        """The level of no intervention, for `Role.SET`."""
+    def rest(self) -> float | None:
+        """The level of no intervention, for `Role.SET`; ``None`` where every level is one."""
         return math.inf if self.settable is None else self.settable.rest
 
 
@@ -129,7 +129,7 @@ class Subject:
     page_cache
         ``cold``: no page of ``{scratch}/in`` is in memory when the command starts; ``warm``: all are.
     environment
-        Added to a minimal environment (``PATH``, ``HOME``, ``LANG=C.UTF-8``).
+        Added to a minimal environment (``PATH``, ``HOME``, ``LANG=C.UTF-8``); values with placeholders.
     """
 
     command: tuple[str, ...]
