@@ -338,7 +338,7 @@ class Injector(Protocol):
         ...
 
     def demand(self, level: float) -> Demand:
-        """The most that `level` takes of the node; asked before anything runs. A cap on the subject takes nothing."""
+        """The most that `level` takes of the node, asked before anything runs; nothing for most caps."""
         return Demand()
 
     def probes(self, node: Node) -> tuple[Probe, ...]:
