@@ -41,6 +41,26 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Network:
+    """What a machine can do about a subject's network.
+
+    Attributes
+    ----------
+    problem, remedy
+        Why no link can be made, and what would help; empty if one can.
+    netem_problem
+        Why the kernel's own delay cannot be used.
+    line_problem
+        Why the delay line, which takes its place, cannot be used.
+    """
+
+    problem: str = "it was not examined"
+    remedy: str = "insitu doctor"
+    netem_problem: str = ""
+    line_problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """What injectors need to know of the machine; `insitu.injectors.node.survey` fills it.
 
@@ -59,6 +79,7 @@ class Node:
     hierarchies: Hierarchies
     device: Device | None
     device_problem: str = ""
+    network: Network = Network()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +110,19 @@ class Capability:
     @property
     def settable(self) -> bool:
         return bool(self.mechanism)
+
+    def spell(self, level: float) -> str:
+        """Write a level in the variable's unit."""
+        return f"{level * _PER_BASE_UNIT.get(self.unit, 1.0):g} {self.unit}"
+
+    @property
+    def reach(self) -> str:
+        """Which levels can be asked for, in the variable's unit."""
+        return f"{self.low * _PER_BASE_UNIT.get(self.unit, 1.0):g} to {self.spell(self.high)}"
+
+
+_PER_BASE_UNIT = {"bit/s": 8.0}
+"""Units that are no base units; quantities are read and written with any unit elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +259,7 @@ class Injector(Protocol):
     Attributes
     ----------
     variable, unit
-        Name (``cpu.cores``) and base unit of the level.
+        Name (``cpu.cores``), and the unit that levels are shown in; as numbers they are in its base units.
     tolerance, least_tolerance
         Largest deviation of the achieved from the requested level: as a share of it, and in base units, which
         come on top.

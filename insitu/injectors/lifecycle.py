@@ -114,8 +114,8 @@ def check(intervention: Intervention, node: Node) -> Capability:
         raise NotSettable(f"{capability.variable} cannot be set here: {capability.reason}", capability.remedy)
     if not capability.low <= level <= capability.high:
         raise NotSettable(
-            f"{capability.variable} = {level:g} {capability.unit} is out of reach here: "
-            f"this node can set {capability.low:g} to {capability.high:g} {capability.unit}",
+            f"{capability.variable} = {capability.spell(level)} is out of reach here: "
+            f"this node can set {capability.reach}",
             "choose levels in this range, or write: unlimited",
         )
     return capability

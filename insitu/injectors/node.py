@@ -7,6 +7,7 @@ from pathlib import Path
 
 from insitu.injectors import block_device, cgroups
 from insitu.injectors.contract import Node
+from insitu.injectors.network import support
 
 
 def survey(scratch: Path) -> Node:
@@ -18,4 +19,5 @@ def survey(scratch: Path) -> Node:
         hierarchies=cgroups.discover(),
         device=device,
         device_problem=problem,
+        network=support.examine(),
     )

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from insitu.injectors.cgroups import PRESSURE, GroupPlan, Hierarchies
-from insitu.injectors.contract import Achieved, Device, Injector, Node, Treatment
+from insitu.injectors.contract import Achieved, Capability, Device, Injector, Network, Node, Treatment
 from insitu.injectors.lifecycle import Verdict, check, verdict
 from insitu.injectors.node import survey
 from insitu.injectors.registry import injectors
@@ -31,7 +31,10 @@ _CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
 _DISK = Device("8:0", "sda")
 
 
-def _node(version: int, usable: tuple[str, ...], device: Device | None) -> Node:
+_ABLE = Network("", "")
+
+
+def _node(version: int, usable: tuple[str, ...], device: Device | None, network: Network = _ABLE) -> Node:
     return Node(
         cpus=4,
         privileged=True,
@@ -42,6 +45,7 @@ def _node(version: int, usable: tuple[str, ...], device: Device | None) -> Node:
         ),
         device=device,
         device_problem="" if device else "no disk of its own",
+        network=network,
     )
 
 
@@ -50,6 +54,8 @@ NODES = {
     "version 2": _node(2, _CONTROLLERS, _DISK),
     "version 1, no disk": _node(1, _CONTROLLERS, None),
     "version 1, no groups": _node(1, (), _DISK),
+    "version 1, no netem": _node(1, _CONTROLLERS, _DISK, Network("", "", netem_problem="no netem")),
+    "version 2, no delay at all": _node(2, _CONTROLLERS, _DISK, Network("", "", "no netem", "no /dev/net/tun")),
     "nothing": Node(1, False, Hierarchies({}, {}, {}), None, "no disk of its own"),
 }
 
@@ -66,6 +72,12 @@ COLUMNS = (
     "write_bytes",
     "device_read_bytes",
     "device_write_bytes",
+    "net_out_bytes",
+    "net_out_held",
+    "net_out_waiting_bytes",
+    "net_in_bytes",
+    "net_in_held",
+    "net_in_waiting_bytes",
 )
 """What a trial's samples hold on a node that can measure everything."""
 
@@ -97,7 +109,9 @@ class InjectorContract:
 
     def test_its_unit_is_one_that_levels_can_be_written_in(self) -> None:
         assert dimension_of(self.injector.unit)
-        assert parse_quantity(f"2 {self.injector.unit}", self.injector.unit) == pytest.approx(2.0)
+        one, two = (parse_quantity(f"{number} {self.injector.unit}", self.injector.unit) for number in (1, 2))
+        assert two == pytest.approx(2 * one)
+        assert Capability("", self.injector.unit, "", 0, 0).spell(two) == f"2 {self.injector.unit}"
 
     def test_its_tolerance_is_a_share(self) -> None:
         assert 0 < self.injector.tolerance < 0.5

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from insitu.injectors.cpu import CpuCores
 from insitu.injectors.disk import DiskReadRate, DiskWriteRate
+from insitu.injectors.network.variables import NetRateIn, NetRateOut
 from tests.contract.injector_contract import CapContract, InjectorContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
@@ -25,6 +26,14 @@ class TestDiskReadRate(CapContract):
 
 class TestDiskWriteRate(CapContract):
     injector = DiskWriteRate()
+
+
+class TestNetRateIn(CapContract):
+    injector = NetRateIn()
+
+
+class TestNetRateOut(CapContract):
+    injector = NetRateOut()
 
 
 def _all_below(contract: type[InjectorContract]) -> list[type[InjectorContract]]:

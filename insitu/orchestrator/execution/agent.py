@@ -13,6 +13,7 @@ from pathlib import Path
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
+from insitu.injectors.network.actuator import LinkActuator
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
@@ -98,7 +99,9 @@ class NodeAgent:
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
-            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead, {})
+            link = stack.enter_context(LinkActuator(journal))
+            actuators = {link.part: link}
+            self.bench = trial.Bench(node, journal, launcher, workspace, platform.node(), ahead, actuators)
             self._stack = stack.pop_all()
 
     def ready(self) -> str:
