@@ -72,16 +72,36 @@ def test_refuse(text: str | float, unit: str, message: str) -> None:
         parse_quantity(text, unit)
 
 
-@given(st.floats(1e-6, 1e13), st.sampled_from(["B", "B/s", "s", "core", "fraction", "1/s", "Hz"]))
+UNITS = ["B", "B/s", "bit/s", "b", "s", "core", "fraction", "%", "MB/s", "Mbit/s", "min", "1/s", "core*s/GB", "Hz"]
+
+
+@given(st.floats(1e-6, 1e13), st.sampled_from(UNITS))
 def test_a_formatted_quantity_reads_back(value: float, unit: str) -> None:
     text = format_quantity(value, unit, digits=12)
     again = float(text.split()[0]) if unit == "fraction" else parse_quantity(text, unit)
     assert again == pytest.approx(value, rel=1e-10)
 
 
-def test_counts_per_time_take_no_prefix() -> None:
-    assert format_quantity(2500, "1/s", digits=4) == "2500/s"
-    assert format_quantity(2.4e9, "Hz") == "2.4 GHz"
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1e7, "B/s", "10 MB/s"),
+        (1.25e6, "bit/s", "10 Mbit/s"),
+        (1.25e8, "bit/s", "1 Gbit/s"),
+        (1.25e6, "Mbit/s", "10 Mbit/s"),
+        (1e7, "MB/s", "10 MB/s"),
+        (0.05, "%", "5 %"),
+        (0.05, "fraction", "0.05 fraction"),
+        (0.0123, "s", "12.3 ms"),
+        (1200.0, "s", "1200 s"),
+        (90.0, "min", "1.5 min"),
+        (5000.0, "1/s", "5000/s"),
+        (math.inf, "bit/s", "unlimited"),
+        (0.0, "bit/s", "0 bit/s"),
+    ],
+)
+def test_a_quantity_is_written_in_its_own_unit(value: float, unit: str, text: str) -> None:
+    assert format_quantity(value, unit) == text
 
 
 def parsed_or_infinite(text: str) -> float:

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from insitu.injectors.contract import Samples
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -90,3 +94,19 @@ def runs(mask: Mask) -> Iterator[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(np.int8), [0]))))
     for first, end in edges.reshape(-1, 2):
         yield int(first), int(end)
+
+
+def starved_s(samples: Samples, wanted: float) -> float:
+    """Time spent waiting for a processor that neither a quota nor the subject's own threads explain.
+
+    Parameters
+    ----------
+    wanted
+        Cores that the subject would have used.
+    """
+    if "cpu_stall_s" not in samples or "throttled_periods" not in samples:
+        return 0.0
+    stalled_s, step_s = np.diff(samples["cpu_stall_s"]), np.diff(samples["time_s"])
+    uncapped = np.diff(samples["throttled_periods"]) == 0
+    below = np.diff(samples["cpu_s"]) < 0.9 * wanted * step_s
+    return float(stalled_s[uncapped & below].sum())

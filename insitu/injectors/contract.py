@@ -60,6 +60,26 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True)
+class Network:
+    """What a machine can do about a subject's network.
+
+    Attributes
+    ----------
+    problem, remedy
+        Why no link can be made, and what would help; empty if one can.
+    netem_problem
+        Why the kernel's own delay cannot be used.
+    line_problem
+        Why the delay line, which takes its place, cannot be used.
+    """
+
+    problem: str = "it was not examined"
+    remedy: str = "insitu doctor"
+    netem_problem: str = ""
+    line_problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """What injectors need to know of the machine; `insitu.injectors.node.survey` fills it.
 
@@ -96,6 +116,7 @@ class Node:
     swap_accounted: bool = False
     synchronous_problem: str = ""
     memory_bytes: float = 1e15
+    network: Network = Network()
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +309,7 @@ class Injector(Protocol):
     Attributes
     ----------
     variable, unit
-        Name (``cpu.cores``) and base unit of the level.
+        Name (``cpu.cores``), and the unit that levels are shown in; as numbers they are in its base units.
     tolerance, least_tolerance
         Largest deviation of the achieved from the requested level: as a share of it, and in base units, which
         come on top.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from insitu.injectors.added import added
-from insitu.injectors.binding import Floats, Mask, pooled_slope, runs
+from insitu.injectors.binding import Floats, Mask, pooled_slope, runs, starved_s
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo, Treatment
 from insitu.injectors.demand import Demand
 
@@ -148,13 +148,3 @@ def natural_rate(samples: Samples) -> float | None:
         wanted_s -= float(samples["io_stall_s"][-1] - samples["io_stall_s"][0])
     used_s = float(samples["cpu_s"][-1] - samples["cpu_s"][0])
     return used_s / wanted_s if wanted_s > 0 and used_s > 0 else None
-
-
-def starved_s(samples: Samples, wanted: float) -> float:
-    """Time spent waiting for a processor that neither the cap nor the subject's own threads explain."""
-    if "cpu_stall_s" not in samples or "throttled_periods" not in samples:
-        return 0.0
-    stalled_s, step_s = np.diff(samples["cpu_stall_s"]), np.diff(samples["time_s"])
-    uncapped = np.diff(samples["throttled_periods"]) == 0
-    below = np.diff(samples["cpu_s"]) < 0.9 * wanted * step_s
-    return float(stalled_s[uncapped & below].sum())

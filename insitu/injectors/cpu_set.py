@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from insitu.injectors.binding import starved_s
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, Treatment
-from insitu.injectors.cpu import natural_rate, starved_s
+from insitu.injectors.cpu import natural_rate
 from insitu.injectors.placement import COLUMN, Placement
 from insitu.injectors.processors import spell_list
 

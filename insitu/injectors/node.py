@@ -8,6 +8,7 @@ from pathlib import Path
 
 from insitu.injectors import block_device, ceilings, cgroups, processors, synchronous
 from insitu.injectors.contract import Node
+from insitu.injectors.network import support
 
 
 def survey(scratch: Path) -> Node:
@@ -27,4 +28,5 @@ def survey(scratch: Path) -> Node:
         swap_accounted=ceilings.swap_accounted(hierarchies),
         memory_bytes=float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
         synchronous_problem=synchronous.problem_below(scratch),
+        network=support.examine(),
     )

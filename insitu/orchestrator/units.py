@@ -105,26 +105,40 @@ def parse_quantity(text: str | float | int, unit: str) -> float:
 
 
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_TAKES_PREFIX = re.compile(r"(B|byte|b|bit|s|sec|Hz)(?![A-Za-z])")
+"""Units that begin so: prefixes to others, or before another prefix, would not be read, or not as meant."""
 
 
 def format_quantity(value: float, unit: str, digits: int = 3) -> str:
-    """Write a value in base units with a unit prefix that keeps the number readable.
+    """Write a value, given in base units, in `unit`, with a prefix that keeps the number readable.
 
-    ``format_quantity(1e7, "B/s")`` is ``"10 MB/s"``; cores, plain numbers and counts per time (``"5e+04/s"``)
-    take no prefix.
+    ``format_quantity(1e7, "B/s")`` is ``"10 MB/s"`` and ``format_quantity(1.25e6, "bit/s")`` is ``"10 Mbit/s"``;
+    cores, plain numbers and units that have a prefix already take none.
     """
     if math.isinf(value) and value > 0:
         return "unlimited"
-    if unit in ("", "fraction", "core") or not math.isfinite(value) or value == 0:
-        return f"{value:.{digits}g} {unit}".strip()
-    if unit.startswith("1/"):
-        return f"{value:.{digits}g}{unit[1:]}"
+    value /= _size(unit)
+    if not _TAKES_PREFIX.match(unit) or not math.isfinite(value) or value == 0:
+        number = _figures(value, digits)
+        return number + unit[1:] if unit.startswith("1/") else f"{number} {unit}".strip()
     for scale, prefix in _SCALES:
         if abs(value) >= scale * 0.9995 or scale == 1e-9:
             if unit == "s" and scale > 1:
                 continue
-            return f"{value / scale:.{digits}g} {prefix}{unit}"
+            return f"{_figures(value / scale, digits)} {prefix}{unit}"
     raise AssertionError("unreachable: the last scale takes every value")
+
+
+def _figures(value: float, digits: int) -> str:
+    """So many significant digits, and every one before the point of a number below a million."""
+    whole = len(str(int(abs(value)))) if abs(value) < 1e6 else 0
+    return f"{value:.{max(digits, whole)}g}"
+
+
+@cache
+def _size(unit: str) -> float:
+    """How many base units one `unit` is."""
+    return float(_parse(_one(unit), unit).to_base_units().magnitude) if unit else 1.0
 
 
 _NAME = r"(?:[A-Za-zµ]+|%)(?:\^-?\d)?"

@@ -21,11 +21,12 @@ import numpy as np
 import pytest
 
 from insitu.injectors.cgroups import PRESSURE, GroupPlan, Hierarchies
-from insitu.injectors.contract import Achieved, Device, Injector, Node, Treatment
+from insitu.injectors.contract import Achieved, Device, Injector, Network, Node, Treatment
 from insitu.injectors.demand import Demand
 from insitu.injectors.lifecycle import Verdict, check, verdict
 from insitu.injectors.node import survey
 from insitu.injectors.options import Option, OptionKind, OptionValue, Schedule, Window
+from insitu.injectors.quantities import spelled
 from insitu.injectors.registry import injectors
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.units import dimension_of, parse_quantity
@@ -34,7 +35,10 @@ _CONTROLLERS = ("cpu", "cpuacct", "cpuset", "io", "memory", "pids", PRESSURE)
 _DISK = Device("8:0", "sda")
 
 
-def _node(version: int, usable: tuple[str, ...], device: Device | None) -> Node:
+_ABLE = Network("", "")
+
+
+def _node(version: int, usable: tuple[str, ...], device: Device | None, network: Network = _ABLE) -> Node:
     return Node(
         cpus=4,
         privileged=True,
@@ -45,6 +49,7 @@ def _node(version: int, usable: tuple[str, ...], device: Device | None) -> Node:
         ),
         device=device,
         device_problem="" if device else "no disk of its own",
+        network=network,
     )
 
 
@@ -53,6 +58,8 @@ NODES = {
     "version 2": _node(2, _CONTROLLERS, _DISK),
     "version 1, no disk": _node(1, _CONTROLLERS, None),
     "version 1, no groups": _node(1, (), _DISK),
+    "version 1, no netem": _node(1, _CONTROLLERS, _DISK, Network("", "", netem_problem="no netem")),
+    "version 2, no delay at all": _node(2, _CONTROLLERS, _DISK, Network("", "", "no netem", "no /dev/net/tun")),
     "nothing": Node(1, False, Hierarchies({}, {}, {}), None, "no disk of its own"),
 }
 
@@ -76,6 +83,12 @@ COLUMNS = (
     "device_flushes",
     "device_busy_s",
     "memory_peak_bytes",
+    "net_out_bytes",
+    "net_out_held",
+    "net_out_waiting_bytes",
+    "net_in_bytes",
+    "net_in_held",
+    "net_in_waiting_bytes",
 )
 """What a trial's samples hold on a node that can measure everything."""
 
@@ -113,7 +126,9 @@ class InjectorContract:
     def test_its_unit_is_one_that_levels_can_be_written_in(self) -> None:
         unit = self.injector.unit
         assert dimension_of(unit) or unit in ("", "fraction")
-        assert parse_quantity(f"2 {unit}".strip(), unit) == pytest.approx(2.0)
+        one, two = (parse_quantity(f"{number} {unit}".strip(), unit) for number in (1, 2))
+        assert two == pytest.approx(2 * one)
+        assert parse_quantity(spelled(two, unit), unit) == pytest.approx(two)
 
     def test_its_tolerance_is_a_share(self) -> None:
         assert 0 < self.injector.tolerance < 0.5

@@ -14,6 +14,7 @@ from insitu.injectors.cpu_set import CpuSet
 from insitu.injectors.disk import DiskReadOperations, DiskReadRate, DiskWriteOperations, DiskWriteRate
 from insitu.injectors.input_cache import InputInMemory
 from insitu.injectors.memory import MemoryHigh, MemoryLimit
+from insitu.injectors.network.variables import NetRateIn, NetRateOut
 from tests.contract.injector_contract import AddedContract, CapContract, InjectorContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
@@ -124,6 +125,14 @@ class TestInputInMemory(InjectorContract):
 
     def columns(self) -> tuple[str, ...]:
         return (*super().columns(), "input_in_memory")
+
+
+class TestNetRateIn(CapContract):
+    injector = NetRateIn()
+
+
+class TestNetRateOut(CapContract):
+    injector = NetRateOut()
 
 
 def _all_below(contract: type[InjectorContract]) -> list[type[InjectorContract]]:

@@ -16,6 +16,7 @@ from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
+from insitu.injectors.network.actuator import LinkActuator
 from insitu.injectors.node import survey
 from insitu.injectors.placement import Placement, Placements
 from insitu.injectors.processes import start_time
@@ -112,6 +113,7 @@ class NodeAgent:
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
+            link = stack.enter_context(LinkActuator(journal))
             self._watch = stack.enter_context(HostWatch(workspace.slot, journal))
             self.bench = trial.Bench(
                 node=node,
@@ -120,7 +122,7 @@ class NodeAgent:
                 workspace=workspace,
                 name=platform.node(),
                 ahead=ahead,
-                actuators={Placement: Placements(), loads.part: loads},
+                actuators={Placement: Placements(), loads.part: loads, link.part: link},
                 watch=self._watch,
                 confinement=confinement,
             )

@@ -1,0 +1,208 @@
+"""Links, brought about for the agent: a server is started for the first trial that needs one, and kept."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from insitu.injectors.actuator import Host, InForce, Moment
+from insitu.injectors.contract import Part
+from insitu.injectors.errors import ForeignState, InjectorError
+from insitu.injectors.journal import Journal
+from insitu.injectors.network import addresses, protocol
+from insitu.injectors.network import rtnetlink as rt
+from insitu.injectors.network.link import Link
+from insitu.injectors.network.netlink import Netlink
+from insitu.injectors.processes import start_time
+from insitu.injectors.undo import Undo, UndoKind, carry_out
+
+_LONGEST_NAME = 15
+"""What the kernel takes for an interface."""
+_PATIENCE_S = 20.0
+
+
+class LinkActuator:
+    """Keeps the server of links; a context manager that ends it.
+
+    Everything about a link is bound to the trial's gateway, which ends with the server, as that does with the
+    agent; the journal has the server, for the case that it hangs.
+    """
+
+    part: type[Part] = Link
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._server: _Server | None = None
+
+    def describe(self, part: Part, name: str) -> tuple[str, ...]:
+        assert isinstance(part, Link)
+        device = interface_name(name)
+        lines = [f"ip link add {device} type veth peer {device} netns SUBJECT"]
+        for end, rate in (("SUBJECT", part.rate_out), ("GATEWAY", part.rate_in)):
+            if rate is not None and math.isfinite(rate):
+                lines.append(f"tc -n {end} class add dev {device} classid 1:1 htb rate {rate * 8:.0f}bit")
+        if part.alters_packets:
+            means = "delay line" if part.by_line else "netem"
+            delay, jitter, loss = (value or 0.0 for value in (part.delay, part.jitter, part.loss))
+            lines.append(f"{means}: delay {delay:g} s, jitter {jitter:g} s, loss {loss:g}")
+        return tuple(lines)
+
+    def undos(self, part: Part, name: str) -> tuple[Undo, ...]:
+        return ()
+
+    @contextmanager
+    def hold(self, part: Part, name: str, host: Host) -> Iterator[InForce]:
+        assert isinstance(part, Link)
+        if self._server is None:
+            self._server = _Server(self._journal)
+        server = self._server
+        try:
+            with server.link(protocol.Make(host.init, interface_name(name), part)) as ends:
+                yield _LinkInForce(part, *ends)
+        except (OSError, _ServerGone) as exc:
+            self.close()
+            raise InjectorError(f"the network link was lost: {exc}", "insitu resume RUN") from exc
+
+    def close(self) -> None:
+        """End the server, and every link with it."""
+        if self._server is not None:
+            server, self._server = self._server, None
+            server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def interface_name(name: str) -> str:
+    """Name of a link's interfaces, with the run's mark as far as the kernel has room for it."""
+    return name[:_LONGEST_NAME]
+
+
+class _ServerGone(Exception):
+    """The server does not answer."""
+
+
+class _Server:
+    """A server process, journalled before it is told to make anything."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        package = __package__ or ""
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", f"{package}.server", str(theirs.fileno()), journal.header.ownership.prefix],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+                env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath},
+                start_new_session=True,
+            )
+        self._connection = ours
+        pid = self._process.pid
+        self._undo = Undo(UndoKind.PROCESS, f"/proc/{pid}", start_time(pid))
+        self._intent = journal.intend([self._undo])
+
+    @contextmanager
+    def link(self, order: protocol.Make) -> Iterator[tuple[Netlink, Netlink]]:
+        """Make a link; gives sockets that can ask about its ends, the subject's first."""
+        protocol.send(self._connection, order)
+        answer, files = self._receive()
+        ends = [Netlink(descriptor=file) for file in files]
+        early = ""
+        try:
+            if isinstance(answer, protocol.Refused):
+                kind = ForeignState if answer.foreign else InjectorError
+                raise kind(answer.message, answer.remedy)
+            if not isinstance(answer, protocol.Made):
+                raise _ServerGone("the server of links answered out of turn")
+            yield ends[0], ends[1]
+        finally:
+            for end in ends:
+                end.close()
+            early = self._end_link()
+        if early:
+            raise _ServerGone(early)
+
+    def _end_link(self) -> str:
+        protocol.send(self._connection, protocol.End())
+        answer, _ = self._receive()
+        if not isinstance(answer, protocol.Ended):
+            raise _ServerGone("the server of links answered out of turn")
+        return answer.early
+
+    def _receive(self) -> tuple[protocol.Message, tuple[int, ...]]:
+        readable, _, _ = select.select([self._connection], [], [], _PATIENCE_S)
+        message, files = protocol.receive(self._connection) if readable else (None, ())
+        if message is None:
+            raise _ServerGone("the server of links does not answer")
+        return message, files
+
+    def close(self) -> None:
+        self._connection.close()
+        try:
+            self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        carry_out(self._undo, self._journal.header.ownership)
+        self._journal.done(self._intent)
+
+
+class _LinkInForce:
+    """A link that holds."""
+
+    def __init__(self, link: Link, subject: Netlink, gateway: Netlink) -> None:
+        self._columns: dict[str, Callable[[], float]] = {}
+        if link.rate_out is not None or link.alters_packets:
+            self._columns |= _End(subject, link.by_line).columns("net_out")
+        if link.rate_in is not None or link.alters_packets:
+            self._columns |= _End(gateway, link.by_line).columns("net_in")
+
+    def columns(self) -> Mapping[str, Callable[[], float]]:
+        return self._columns
+
+    def started(self, at: float) -> None:
+        return
+
+    def ended(self) -> tuple[Moment, ...]:
+        return ()
+
+
+class _End:
+    """Counters of the sending side of one direction; its first column asks the kernel for all of them."""
+
+    def __init__(self, netlink: Netlink, by_line: bool) -> None:
+        self._netlink = netlink
+        self._overhead_bytes = rt.ETHERNET_BYTES if by_line else 0
+        self._state = rt.classes(netlink, addresses.LINK_INDEX)[rt.SHAPED]
+
+    def columns(self, prefix: str) -> dict[str, Callable[[], float]]:
+        return {
+            f"{prefix}_bytes": self._read,
+            f"{prefix}_held": lambda: float(self._state.held),
+            f"{prefix}_waiting_bytes": lambda: float(self._state.waiting_bytes),
+        }
+
+    def _read(self) -> float:
+        with contextlib.suppress(OSError, KeyError):  # the link is gone; whoever holds it will say so
+            self._state = rt.classes(self._netlink, addresses.LINK_INDEX)[rt.SHAPED]
+        state = self._state
+        return float(state.sent_bytes + self._overhead_bytes * state.sent_packets)

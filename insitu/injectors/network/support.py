@@ -1,0 +1,91 @@
+"""What this machine can do about a subject's network: found by making a link for nobody, and ending it.
+
+Run as ``python -m insitu.injectors.network.support``, it does that and prints the answer as JSON. Nothing outlives
+that process but kernel modules that the kernel may have loaded by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cache
+
+from insitu.injectors.contract import Network
+from insitu.injectors.network import addresses, namespaces
+from insitu.injectors.network import rtnetlink as rt
+from insitu.injectors.network.gateway import Gateway
+from insitu.injectors.network.link import Link
+
+_PATIENCE_S = 20.0
+
+
+@cache
+def examine() -> Network:
+    """What this machine can do; asked once per process."""
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=True,
+            env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath},
+        )
+        return Network(**json.loads(answer.stdout))
+    except (OSError, ValueError, subprocess.SubprocessError) as exc:
+        return Network(problem=f"making a link for nobody failed: {exc}")
+
+
+def _try_everything() -> Network:
+    with nobody() as init:
+        try:
+            gateway = Gateway(init, "insitu-nobody", Link(rate_out=1e6, rate_in=1e6), socket.socket)
+        except OSError as exc:
+            return Network(problem=f"a link cannot be made ({exc})", remedy=_REMEDY)
+        try:
+            gateway.sides.in_gateway.request(rt.netem(addresses.LINK_INDEX, rt.SHAPED, 0.01, 0.0, 0.0, 100))
+            netem_problem = ""
+        except OSError as exc:
+            netem_problem = f"the kernel has no netem ({exc})"
+    return Network("", "", netem_problem, "there is none")
+
+
+_REMEDY = "use a kernel with veth, sch_htb, nf_tables and nft_tproxy, and user namespaces where you are not root"
+
+
+@contextmanager
+def nobody() -> Iterator[int]:
+    """A process in fresh namespaces such as a sandbox has; gives its pid."""
+    ready, tell = os.pipe()
+    user, group = os.geteuid(), os.getegid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            namespaces.die_with_parent()
+            namespaces.leave(namespaces.CLONE_NEWNET | (namespaces.CLONE_NEWUSER if user else 0))
+            if user:
+                namespaces.map_identity(user, group)
+            os.write(tell, b"+")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(tell)
+    try:
+        os.read(ready, 1)
+        yield pid
+    finally:
+        os.close(ready)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(_try_everything())))  # noqa: T201 - the answer of this program

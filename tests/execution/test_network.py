@@ -1,0 +1,98 @@
+"""Whole trials of a subject whose network is shaped."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from insitu.injectors.processes import start_time
+from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
+from insitu.orchestrator.execution.orders import SetLevel
+from insitu.orchestrator.store.records import LevelVerdict, TrialRecord
+from tests.execution.test_trials import order
+
+_SIZE = 2_000_000
+_MBIT = 1e6 / 8
+
+DOWNLOAD = """
+import hashlib, sys, urllib.request
+data = urllib.request.urlopen(sys.argv[1]).read()
+assert len(data) == int(sys.argv[2]), len(data)
+"""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        return
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A file that the host serves on its loopback, as ``python -m http.server`` does."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "file").write_bytes(os.urandom(_SIZE))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/file"
+        server.shutdown()
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[NodeAgent]:
+    run = f"net{os.getpid()}"
+    setup = AgentSetup(run, tmp_path / "work", tmp_path / "run", os.getpid(), start_time(os.getpid()))
+    with closing(NodeAgent(setup)) as agent:
+        yield agent
+
+
+def download(agent: NodeAgent, url: str, *levels: SetLevel) -> TrialRecord:
+    return agent.run(order("{python}", "-c", DOWNLOAD, url, str(_SIZE), levels=levels)).record
+
+
+def test_a_download_takes_as_long_as_the_rate_says(agent: NodeAgent, url: str) -> None:
+    record = download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", 10 * _MBIT))
+    (rate,) = record.levels
+    assert record.exit_status == 0, record
+    assert rate.mechanism == "link.htb"
+    assert rate.verdict is LevelVerdict.HELD, record
+    assert rate.achieved == pytest.approx(10 * _MBIT, rel=0.03)
+    assert rate.bound_share > 0.5
+    assert record.measurements["wall_time"] > 0.95 * _SIZE / (10 * _MBIT)
+
+
+def test_a_cap_in_the_other_direction_is_slack(agent: NodeAgent, url: str) -> None:
+    levels = (
+        SetLevel("in", "net.rate_in", "bit/s", 10 * _MBIT),
+        SetLevel("out", "net.rate_out", "bit/s", 5 * _MBIT),
+    )
+    record = download(agent, url, *levels)
+    verdicts = {level.variable: level.verdict for level in record.levels}
+    assert verdicts["in"] is LevelVerdict.HELD, record
+    assert verdicts["out"] in (LevelVerdict.SLACK, LevelVerdict.DISTURBED), record
+
+
+def test_a_trial_at_rest_has_the_link_too_and_its_rate_is_measured(agent: NodeAgent, url: str) -> None:
+    record = download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", math.inf))
+    (rate,) = record.levels
+    assert record.exit_status == 0, record
+    assert rate.verdict is LevelVerdict.UNSET
+    assert rate.achieved is not None
+    assert rate.achieved > 10 * _MBIT
+
+
+def test_without_a_variable_of_the_network_there_is_none(agent: NodeAgent, url: str) -> None:
+    assert download(agent, url).exit_status != 0
+
+
+def test_links_follow_each_other(agent: NodeAgent, url: str) -> None:
+    for _ in range(3):
+        assert download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", 100 * _MBIT)).exit_status == 0
