@@ -15,9 +15,12 @@ from insitu.orchestrator.causal.blueprint import build_blueprint, check_against
 from insitu.orchestrator.causal.expression import FUNCTIONS
 from insitu.orchestrator.cli.app import app
 from insitu.orchestrator.experiment import settable
+from insitu.orchestrator.plan.blast_radius import UNITS
+from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
+from insitu.orchestrator.plan.inventory import load_inventory
 from insitu.orchestrator.plan.loading import load_model, load_plan
 from insitu.orchestrator.plan.measurements import MEASUREMENTS
-from insitu.orchestrator.plan.schema import Document, ModelDocument, PlanDocument
+from insitu.orchestrator.plan.schema import Document, InventoryDocument, ModelDocument, PlanDocument
 from insitu.orchestrator.store.records import LevelVerdict, TrialState
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +60,8 @@ def test_every_yaml_file_that_a_page_spells_out_loads(page: Path, tmp_path: Path
     for name, text in files.items():
         if "\nvariables:" in text:
             build_blueprint(load_model(tmp_path / name, settable=SETTABLE))
+        elif "\nnodes:" in text:
+            load_inventory(tmp_path / name, SETTABLE)
         else:
             plan = load_plan(tmp_path / name, settable=SETTABLE, designs=("factorial",))
             check_against(plan, build_blueprint(plan.model))
@@ -89,8 +94,8 @@ def anchors(page: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("document", "page"),
-    [(PlanDocument, "plan.md"), (ModelDocument, "model.md")],
-    ids=["plan", "model"],
+    [(PlanDocument, "plan.md"), (ModelDocument, "model.md"), (InventoryDocument, "inventory.md")],
+    ids=["plan", "model", "inventory"],
 )
 def test_the_reference_lists_every_key_of_the_schema(document: type[Document], page: str) -> None:
     rows = re.findall(r"^\| `([^`]+)` \|", (DOCS / "reference" / page).read_text(), re.MULTILINE)
@@ -132,8 +137,10 @@ def test_the_reference_lists_every_command_and_option(command: str) -> None:
         ("reference/model.md", [*SETTABLE, *MEASUREMENTS, *FUNCTIONS]),
         ("reference/run-directory.md", list(TrialState)),
         ("explanation/levels.md", list(LevelVerdict)),
+        ("explanation/guards.md", [name for name in HOST_QUANTITIES if "_avg" not in name]),
+        ("explanation/guards.md", list(UNITS)),
     ],
-    ids=["variables", "states", "verdicts"],
+    ids=["variables", "states", "verdicts", "host quantities", "blast radius"],
 )
 def test_the_pages_name_every_word_of_the_code(page: str, words: list[str]) -> None:
     text = (DOCS / page).read_text()
