@@ -9,21 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
 
 from insitu.injectors.recovery import Fate
 from insitu.injectors.undo import UndoKind
@@ -36,7 +25,9 @@ PUSHES = st.builds(
     st.integers(0, 1),
     st.integers(1, 9),
 )
-PROGRAMS: st.SearchStrategy[list[Step]] = st.lists(PUSHES | st.just(Pop()), min_size=1, max_size=6)
+PROGRAMS: st.SearchStrategy[list[Step]] = st.lists(
+    st.one_of(PUSHES, PUSHES, st.just(Pop())), min_size=4, max_size=8
+)
 FIXED: tuple[Step, ...] = (
     Push(UndoKind.FOLDER),
     Push(UndoKind.VALUE, length=9),
@@ -122,110 +113,116 @@ def test_every_power_failure(values_reset: bool) -> None:
             one.assert_others_untouched()
 
 
-class Crashes(RuleBasedStateMachine):
-    """A writer, up to two recoverers at a time, somebody else, and no mercy."""
+class Play:
+    """A writer, up to two recoverers at a time, somebody else, and what befalls them."""
 
-    actors: Bundle[Stepped] = Bundle("actors")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.world = World()
+    def __init__(self, one: World, writer: Stepped) -> None:
+        self.world = one
+        self.writer = writer
         self.recoverers: list[Stepped] = []
-        self.writer: Stepped | None = None
         self.rebooted = False
 
-    @initialize(target=actors, steps=PROGRAMS, orphaned=st.booleans())
-    def begin(self, steps: list[Step], orphaned: bool) -> Stepped:
-        self.writer = self.world.writer(steps, NOBODY if orphaned else None)
-        return self.writer
-
-    @rule(actor=actors, calls=st.integers(1, 12))
-    def let_go(self, actor: Stepped, calls: int) -> None:
-        for _ in range(calls):
+    def living(self) -> list[Stepped]:
+        for actor in (self.writer, *self.recoverers):
             actor.notice()
+        return [actor for actor in (self.writer, *self.recoverers) if actor.alive]
+
+    def go(self, which: int, calls: int) -> None:
+        living = self.living()
+        for _ in range(calls if living else 0):
+            actor = living[which % len(living)]
             if actor.alive:
                 self._step(actor)
+                self.check()
 
-    @rule(actor=actors)
-    def kill(self, actor: Stepped) -> None:
-        assume(actor.alive)
-        actor.kill()
+    def recover(self) -> None:
+        if sum(actor.alive for actor in self.recoverers) < 2:
+            self.recoverers.append(self.world.recoverer())
+            self._hear(self.recoverers[-1])
 
-    @rule(actor=actors, size=st.integers(0, 60))
-    def tear(self, actor: Stepped, size: int) -> None:
-        assume(actor.waits_for == "write")
-        actor.tear(size)
+    def kill(self, which: int) -> None:
+        if living := self.living():
+            living[which % len(living)].kill()
 
-    @precondition(lambda self: sum(one.alive for one in self.recoverers) < 2)
-    @rule(target=actors)
-    def recover(self) -> Any:
-        if self.writer is None:
-            return multiple()
-        self.recoverers.append(self.world.recoverer())
-        return self.recoverers[-1]
+    def tear(self, which: int, size: int) -> None:
+        writing = [actor for actor in self.living() if actor.waits_for == "write"]
+        if writing:
+            writing[which % len(writing)].tear(size)
 
-    @precondition(lambda self: not self.rebooted)
-    @rule(data=st.data(), values_reset=st.booleans())
-    def fail_power(self, data: st.DataObject, values_reset: bool) -> None:
-        for actor in self._all():
+    def fail_power(self, part: float, values_reset: bool) -> None:
+        if self.rebooted:
+            return
+        for actor in self.living():
             actor.kill()
-        self.world.power_failure(lambda low, high: data.draw(st.integers(low, high)), values_reset=values_reset)
+        self.world.power_failure(lambda low, high: low + round(part * (high - low)), values_reset=values_reset)
         self.rebooted = True
 
-    @rule(number=st.integers(0, 1))
     def somebody_changes_a_value(self, number: int) -> None:
-        assume(not any(one.alive for one in self._all()))  # nobody can read and write a file in one step
-        self.world.change_by_somebody_else(number)
+        if not self.living():  # reading a file and writing it is not one step
+            self.world.change_by_somebody_else(number)
 
-    @invariant()
-    def every_effect_is_on_record(self) -> None:
-        for actor in self._all():
-            actor.notice()
+    def check(self) -> None:
+        self.living()
         if not self.world.foreign_changes:
             self.world.assert_journalled()
-
-    @invariant()
-    def nothing_of_others_is_touched(self) -> None:
         self.world.assert_others_untouched()
 
-    def teardown(self) -> None:
-        try:
-            for actor in self._all():
-                actor.kill()
-            fates = set(recover_to_the_end(self.world))
-            self.world.assert_others_untouched()
-            if self.world.foreign_changes and Fate.DIRTY in fates:
-                path = self.world.journal_path()
-                assert path is not None, "what could not be undone stays on record"
-                assert self.world.marked_folders() == []
-                assert self.world.marked_processes() == []
-                assert self.world.changed_values() == []
-            else:
-                assert fates <= {Fate.CLEAN}
-                self.world.assert_clean()
-        finally:
-            self.world.close()
-
-    def _all(self) -> list[Stepped]:
-        return [*([self.writer] if self.writer else []), *self.recoverers]
+    def end(self) -> None:
+        """Whatever has happened, one recovery that nobody disturbs makes it good, or says what it cannot."""
+        for actor in self.living():
+            actor.kill()
+        fates = set(recover_to_the_end(self.world))
+        self.world.assert_others_untouched()
+        if self.world.foreign_changes and Fate.DIRTY in fates:
+            assert self.world.journal_path() is not None, "what could not be undone stays on record"
+            assert self.world.marked_folders() == []
+            assert self.world.marked_processes() == []
+            assert self.world.changed_values() == []
+        else:
+            assert fates <= {Fate.CLEAN}
+            self.world.assert_clean()
 
     def _step(self, actor: Stepped) -> None:
-        name = actor.waits_for
+        call = actor.waits_for
         actor.go()
         if actor is self.writer:
-            self.world.saw(name)
-        elif not actor.alive and self.writer is not None:
-            self.writer.notice()
-            clean = isinstance(actor.result, list) and set(actor.result) <= {Fate.CLEAN}
-            others_at_work = any(one.alive for one in self._all())
-            if clean and not others_at_work:
+            self.world.saw(call)
+        else:
+            self._hear(actor)
+
+    def _hear(self, recoverer: Stepped) -> None:
+        if isinstance(recoverer.result, list):
+            event(f"a recovery reported {' '.join(recoverer.result) or 'nothing'}")
+            if set(recoverer.result) <= {Fate.CLEAN} and not self.living():
                 self.world.assert_clean()
 
 
-def test_any_interleaving() -> None:
-    run_state_machine_as_test(
-        Crashes,
-        settings=settings(
-            max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+def moves(name: str, *arguments: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.tuples(st.just(name), *arguments)
+
+
+WHICH = st.integers(0, 5)
+GO = moves("go", WHICH, st.integers(2, 12))
+STEP = moves("go", WHICH, st.just(1))
+RECOVER = moves("recover")
+HARM = st.one_of(
+    moves("kill", WHICH),
+    moves("tear", WHICH, st.integers(0, 60)),
+    moves("fail_power", st.floats(0, 1), st.booleans()),
+    moves("somebody_changes_a_value", st.integers(0, 1)),
+)
+SCHEDULES = st.lists(st.one_of(GO, STEP, STEP, RECOVER, RECOVER, HARM), min_size=12, max_size=40)
+
+
+@given(PROGRAMS, st.booleans(), st.integers(0, 30), SCHEDULES)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_interleaving(
+    steps: list[Step], orphaned: bool, ahead: int, schedule: list[tuple[str, object]]
+) -> None:
+    with world() as one:
+        play = Play(one, one.writer(steps, NOBODY if orphaned else None))
+        play.go(0, ahead)
+        for name, *arguments in schedule:
+            getattr(play, name)(*arguments)
+            play.check()
+        play.end()

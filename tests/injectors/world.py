@@ -5,13 +5,16 @@ Marked folders, values of the host and processes are real; the calls that change
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from insitu.injectors import host_value, recovery
 from insitu.injectors import journal as journals
@@ -23,6 +26,7 @@ from tests.injectors.stepped import Stepped
 RUN = "model"
 VALUES = 2
 OURS, PRIOR, THEIRS = "ours", "prior", "theirs"
+TESTS = Process.current()
 NOBODY = Process(2**22 + 1, "1")
 
 
@@ -221,11 +225,14 @@ def _fork_leashed() -> tuple[int, int]:
     return pid, release
 
 
-def _be_nobody(leash: int) -> None:
-    """Hold no pipe of anybody's; wait for the leash to be cut, then for ever."""
-    os.closerange(3, leash) if leash > 3 else None
-    os.closerange(max(leash + 1, 3), 4096)
+def _be_nobody(leash: int) -> NoReturn:
+    """Hold no pipe of anybody's; wait for the leash to be cut, then for the end of the tests."""
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor > 2 and descriptor != leash:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
     if leash >= 0 and not os.read(leash, 2):
         os._exit(0)
-    while True:
-        signal.pause()
+    while TESTS.alive():
+        time.sleep(0.5)
+    os._exit(0)
