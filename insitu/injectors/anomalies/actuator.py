@@ -36,15 +36,29 @@ class LoadActuator:
         On the disk that loads of the disk are to use.
     margin_s
         How long a worker may outlive the trial's time limit when everybody else hangs.
+
+    Attributes
+    ----------
+    owner
+        The mark that everything of it carries.
+    server
+        Started when the first load is.
     """
 
     part = Loads
 
-    def __init__(self, node: Node, folder: Path, journal: Journal, margin_s: float = _MARGIN_S) -> None:
+    def __init__(
+        self,
+        node: Node,
+        folder: Path,
+        journal: Journal,
+        *,
+        margin_s: float = _MARGIN_S,
+    ) -> None:
         self._node = node
         self._folder = folder
         self._margin_s = margin_s
-        self._owner = journal.header.ownership
+        self.owner = journal.header.ownership
         self.server = LoadServer(journal)
 
     def close(self) -> None:
@@ -72,7 +86,7 @@ class LoadActuator:
             yield _AllInForce([self._start(load, name, host, stack) for load in _loads(part)])
 
     def _undo(self, undos: tuple[Undo, ...]) -> None:
-        carry_out_all(undos, self._owner)  # once more, and verified, by whoever holds the trial
+        carry_out_all(undos, self.owner)  # once more, and verified, by whoever holds the trial
 
     def _start(self, load: Load, name: str, host: Host, stack: ExitStack) -> LoadInForce:
         plan = self._group(load, name)

@@ -20,24 +20,24 @@ from insitu.injectors.journal import Journal
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind
 
-_READY_S = 20.0
-"""How long workers may take to prepare; gigabytes of memory take seconds."""
 _END_S = 2.0
 
 
 class LoadServer:
-    """A server process, journalled as long as it runs."""
+    """A server process, journalled as long as it runs.
+
+    Attributes
+    ----------
+    patience_s
+        How long workers may take to prepare: gigabytes of memory take seconds to be had.
+    """
 
     def __init__(self, journal: Journal) -> None:
+        self.patience_s = 20.0
         self._journal = journal
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._intent = -1
-
-    @property
-    def pid(self) -> int | None:
-        """Of the server, if one was started."""
-        return self._process.pid if self._process else None
 
     def start_load(self, order: StartLoad) -> RunningLoad:
         """Start a load; gives it once all its workers are about to begin, or have begun.
@@ -66,7 +66,7 @@ class LoadServer:
                 raise
         except TimeoutError as exc:
             self.close()  # whatever it hangs on, the next trial gets another one
-            raise InjectorError(f"the load server did not start {load} within {_READY_S:g} s") from exc
+            raise InjectorError(f"the load server did not start {load} within {self.patience_s:g} s") from exc
         except BaseException:
             with contextlib.suppress(OSError):
                 os.close(started)
@@ -88,7 +88,7 @@ class LoadServer:
             raise InjectorError(f"the load server ended: {exc}") from exc
 
     def _await(self, running: RunningLoad, answers: int) -> None:
-        deadline = time.monotonic() + _READY_S
+        deadline = time.monotonic() + self.patience_s
         waiting = running.load.workers
         poller = select.poll()
         poller.register(answers, select.POLLIN)

@@ -120,7 +120,7 @@ class Anomaly(Injector):
         load = self._load_on(node, level)
         return Achieved(
             level=max(0.0, demand) / open_s,
-            bound_share=min(1.0, open_s / wall_s),
+            bound_share=1.0 if load.windows is None else min(1.0, open_s / wall_s),
             uncertainty=len(load.windows or (None,)) * self.edges(load) / open_s,
             note=self._took(samples, open_s),
         )

@@ -62,6 +62,8 @@ class Beat:
 
 
 Pace = Cycle | Beat
+_TIE = 1e-6
+"""Beats by which a step may end late for the next one: what adding times rounds off."""
 
 
 def sleep_until(moment: float) -> float:
@@ -145,7 +147,8 @@ def _step_by_step(work: Work, mark: Mark, beat: Beat, begin: float, end: float) 
         done = time.monotonic()
         mark.progress(work.size, done)
         mark.end(done - now)
-        after = max(number + 1, math.ceil((min(done, end) - begin - beat.offset_s) / beat.every_s))
+        beats = (min(done, end) - begin - beat.offset_s) / beat.every_s
+        after = max(number + 1, math.ceil(beats - _TIE))
         mark.offer((after - number) * work.size)
         number = after
 
