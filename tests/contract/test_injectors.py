@@ -116,7 +116,7 @@ class TestMemoryLimit(CapContract):
 
 
 class TestMemoryHigh(TestMemoryLimit):
-    injector: ClassVar[Injector] = MemoryHigh()
+    injector = MemoryHigh()
 
 
 class TestInputInMemory(InjectorContract):
