@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from insitu.injectors.cgroups import Hierarchies
+    from insitu.injectors.cpufreq import FrequencyPolicy
 
     Samples = Mapping[str, np.ndarray]
     """Column to values over time, equally long; ``time_s`` counts from the subject's start."""
@@ -103,6 +104,8 @@ class Node:
         Whether the memory controller counts swap, too.
     synchronous_problem
         Why writes below the scratch folder cannot be made synchronous; empty if they can.
+    frequencies
+        Frequency domains of these processors.
     """
 
     cpus: int
@@ -117,6 +120,7 @@ class Node:
     synchronous_problem: str = ""
     memory_bytes: float = 1e15
     network: Network = Network()
+    frequencies: tuple[FrequencyPolicy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +143,6 @@ class Capability:
         The only levels between them that there are; empty if all.
     ceiling
         The group above that `high` is due to.
-    host_wide
-        Whether it changes the whole machine, and not the subject's part of it alone.
     """
 
     variable: str
@@ -154,7 +156,6 @@ class Capability:
     step: float = 0.0
     levels: tuple[float, ...] = ()
     ceiling: Ceiling | None = None
-    host_wide: bool = False
 
     @property
     def settable(self) -> bool:
@@ -210,6 +211,8 @@ class StopAndGo:
 @dataclass(frozen=True, slots=True)
 class HostValue:
     """One value of the whole host, in a file that outlives the trial: its prior text is journalled.
+
+    A plan must allow it, since everything else on the host feels it.
 
     Attributes
     ----------

@@ -1,7 +1,8 @@
 """The one life cycle of an intervention: check, snapshot, journal, apply, read back, hold, undo, verify.
 
 Settings live in control files of the trial's own group. Its prior state is that it does not exist (anything
-else is foreign, and refused), so its removal undoes every setting at once, whoever carries it out.
+else is foreign, and refused), so its removal undoes every setting at once, whoever carries it out. Values of the
+host are there before and after: what they read before is journalled, and written back.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from pathlib import Path
 from insitu.injectors import cgroups
 from insitu.injectors.actuator import Actuator, Host, InForce, Moment
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Part, Setting, StopAndGo, Treatment
-from insitu.injectors.errors import InjectorError, NotSettable, UndoFailed
+from insitu.injectors.errors import NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.quantities import spelled
 from insitu.injectors.treatment import Intervention, joined
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
+from insitu.injectors.writing import change_value, snapshot, write_setting
 
 Actuators = Mapping[type[Part], Actuator]
 
@@ -68,6 +70,7 @@ class Reserved:
     treatment: Treatment
     _name: str
     _plan: cgroups.GroupPlan
+    _prior: tuple[str, ...]
     _actuators: Actuators
     _stack: ExitStack
 
@@ -85,7 +88,9 @@ class Reserved:
             Asked only if a part needs it: the sandbox must stand by then.
         """
         for setting in self.treatment.settings:
-            _apply(setting, self._plan)
+            write_setting(setting, self._plan)
+        for value, prior in zip(self.treatment.host_values, self._prior, strict=True):
+            change_value(value, prior)
         in_force = [
             self._stack.enter_context(self._actuators[type(part)].hold(part, self._name, host()))
             for part in self.treatment.parts
@@ -193,7 +198,7 @@ def make_group(
     try:
         cgroups.create(plan)
         for setting in usable:
-            _apply(setting, plan)
+            write_setting(setting, plan)
     except BaseException:
         group.remove(journal)
         raise
@@ -252,9 +257,15 @@ def hold(
     undos += [*group.undos, *(Undo(UndoKind.FOLDER, str(path)) for path in folders)]
     intent: int | None = None
     try:
+        prior = tuple(snapshot(value) for value in treatment.host_values)
+        changes = [
+            Undo(UndoKind.VALUE, value.path, prior=text, written=value.reads_back or value.text)
+            for value, text in zip(treatment.host_values, prior, strict=True)
+        ]
+        undos = [*reversed(changes), *undos]
         intent = journal.intend(undos, _described(treatment, actuators, name))
         with ExitStack() as stack:
-            yield Reserved(group.plan.directories, treatment, name, group.plan, actuators, stack)
+            yield Reserved(group.plan.directories, treatment, name, group.plan, prior, actuators, stack)
     finally:
         failures = carry_out_all(undos, journal.header.ownership)
         if failures:
@@ -278,28 +289,8 @@ def _joined(interventions: Sequence[Intervention], node: Node, actuators: Actuat
 def _described(treatment: Treatment, actuators: Actuators, name: str) -> list[str]:
     """What is about to be written, for whoever reads the journal after a crash."""
     lines = [f"{setting.file} = {setting.text}" for setting in treatment.settings]
+    lines += [f"{value.path} = {value.text}" for value in treatment.host_values]
     return lines + [line for part in treatment.parts for line in actuators[type(part)].describe(part, name)]
-
-
-def _apply(setting: Setting, plan: cgroups.GroupPlan) -> None:
-    path = plan.directories[setting.controller] / setting.file
-    try:
-        path.write_text(setting.text)
-        path = path.with_name(setting.reads_back_in or setting.file)
-        seen = path.read_text()
-    except OSError as exc:
-        raise NotSettable(
-            f"cannot write {setting.text!r} to {path}: {exc.strerror}", "see what insitu doctor says of it"
-        ) from exc
-    expected = (setting.reads_back or setting.text).split()
-    if not any(_in_order(expected, line.split()) for line in seen.splitlines()):
-        raise InjectorError(f"{path} reads back {seen.strip()!r} after {setting.text!r} was written")
-
-
-def _in_order(expected: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether all words expected are there, others between them or not: one file may hold several variables."""
-    left = iter(words)
-    return all(word in left for word in expected)
 
 
 def verdict(level: float, achieved: Achieved, injector: Injector) -> Verdict:

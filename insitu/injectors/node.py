@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-from insitu.injectors import block_device, ceilings, cgroups, processors, synchronous
+from insitu.injectors import block_device, ceilings, cgroups, cpufreq, processors, synchronous
 from insitu.injectors.contract import Node
 from insitu.injectors.network import support
 
@@ -27,6 +27,7 @@ def survey(scratch: Path) -> Node:
         ceilings=ceilings.of(hierarchies, device),
         swap_accounted=ceilings.swap_accounted(hierarchies),
         memory_bytes=float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+        frequencies=cpufreq.policies(allowed),
         synchronous_problem=synchronous.problem_below(scratch),
         network=support.examine(),
     )

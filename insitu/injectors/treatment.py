@@ -10,6 +10,7 @@ from operator import add
 from insitu.injectors.contract import Injector, Part, Treatment
 from insitu.injectors.demand import Demand
 from insitu.injectors.errors import NotSettable
+from insitu.injectors.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,13 @@ def joined(treatments: Sequence[Treatment]) -> Treatment:
     shares = {t.input_in_memory for t in treatments if t.input_in_memory is not None}
     if len(shares) > 1:
         raise NotSettable("two variables ask for different shares of the input in memory")
+    parts = _joined_parts(part for treatment in treatments for part in treatment.parts)
+    for part in parts:
+        if isinstance(part, Placement) and any(cycle.cpus > len(part.processors) for cycle in cycles):
+            text = (
+                f"a duty cycle over {cycles[0].cpus} processors of a subject that may use {len(part.processors)}"
+            )
+            raise NotSettable(f"two variables ask for {text}", "choose levels of cpu.cores up to cpu.set")
     host_values = tuple(value for treatment in treatments for value in treatment.host_values)
     if len({value.path for value in host_values}) < len(host_values):
         raise NotSettable("two variables set the same value of the host")
@@ -55,7 +63,7 @@ def joined(treatments: Sequence[Treatment]) -> Treatment:
         settings=tuple(setting for treatment in treatments for setting in treatment.settings),
         stop_and_go=cycles[0] if cycles else None,
         host_values=host_values,
-        parts=_joined_parts(part for treatment in treatments for part in treatment.parts),
+        parts=parts,
         input_in_memory=shares.pop() if shares else None,
         synchronous_scratch=any(treatment.synchronous_scratch for treatment in treatments),
     )

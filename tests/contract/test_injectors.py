@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from insitu.injectors.anomalies import variables
-from insitu.injectors.contract import Injector
+from insitu.injectors.contract import Injector, Node
 from insitu.injectors.cpu import CpuCores
 from insitu.injectors.cpu_set import CpuSet
+from insitu.injectors.cpufreq import FrequencyPolicy
 from insitu.injectors.disk import DiskReadOperations, DiskReadRate, DiskWriteOperations, DiskWriteRate
+from insitu.injectors.frequency import CpuFrequency
 from insitu.injectors.input_cache import InputInMemory
 from insitu.injectors.memory import MemoryHigh, MemoryLimit
 from insitu.injectors.network.variables import NetRateIn, NetRateOut
-from tests.contract.injector_contract import AddedContract, CapContract, InjectorContract
+from tests.contract.injector_contract import NODES, AddedContract, CapContract, InjectorContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
     "insitu.injectors"
@@ -109,6 +112,23 @@ class TestCpuSet(CapContract):
         return (*super().columns(), "processors_allowed")
 
 
+class TestCpuFrequency(InjectorContract):
+    injector = CpuFrequency()
+
+    def nodes(self) -> dict[str, Node]:
+        fast = FrequencyPolicy("/sys/policy0", 1e9, 3e9, 1e9, 2e9)
+        stepped = FrequencyPolicy("/sys/policy1", 1e9, 3e9, 1e9, 3e9, (1e9, 2e9, 3e9))
+        plain = NODES["version 1"]
+        made_up = {
+            "free": replace(plain, frequencies=(fast, fast)),
+            "stepped": replace(plain, frequencies=(stepped,)),
+        }
+        return super().nodes() | made_up
+
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns(), "frequency_hz:0", "frequency_hz:1")
+
+
 class TestMemoryLimit(CapContract):
     injector: ClassVar[Injector] = MemoryLimit()
 
@@ -117,7 +137,7 @@ class TestMemoryLimit(CapContract):
 
 
 class TestMemoryHigh(TestMemoryLimit):
-    injector: ClassVar[Injector] = MemoryHigh()
+    injector = MemoryHigh()
 
 
 class TestInputInMemory(InjectorContract):

@@ -11,6 +11,7 @@ from insitu.orchestrator.plan import located, resolve_plan
 from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
 from insitu.orchestrator.plan.resolve_blast_radius import resolve_blast_radius
+from insitu.orchestrator.plan.resolve_input import check_input
 from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
 from insitu.orchestrator.plan.schema import MODEL_REQUIRED, PLAN_REQUIRED, ModelDocument, PlanDocument
 from insitu.orchestrator.plan.types import ModelText, Plan, Settable
@@ -150,6 +151,7 @@ class _Loading:
         factors, subject, goal = None, None, None
         if isinstance(factors_node, located.Mapping):
             factors = resolve_plan.resolve_factors(factors_node, document.factors or {}, model, self.faults)
+            check_input(subject_node, factors_node, model, self.faults)
         if isinstance(subject_node, located.Mapping):
             resolve_plan.check_commands(subject_node, factor_names, model, self.faults)
         if document.subject is not None:

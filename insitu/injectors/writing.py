@@ -1,0 +1,68 @@
+"""Writing a treatment's settings and values of the host, and reading back what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from insitu.injectors import host_value
+from insitu.injectors.cgroups import GroupPlan
+from insitu.injectors.contract import HostValue, Setting
+from insitu.injectors.errors import ForeignState, InjectorError, NotSettable
+
+_REMEDY = "see what insitu doctor says of it"
+
+
+def write_setting(setting: Setting, plan: GroupPlan) -> None:
+    """Write one control file of the trial's own group.
+
+    Raises
+    ------
+    InjectorError
+        If the kernel refuses it, or it does not read back.
+    """
+    path = plan.directories[setting.controller] / setting.file
+    try:
+        path.write_text(setting.text)
+        path = path.with_name(setting.reads_back_in or setting.file)
+        seen = path.read_text()
+    except OSError as exc:
+        raise NotSettable(f"cannot write {setting.text!r} to {path}: {exc.strerror}", _REMEDY) from exc
+    expected = (setting.reads_back or setting.text).split()
+    if not any(_in_order(expected, line.split()) for line in seen.splitlines()):
+        raise InjectorError(f"{path} reads back {seen.strip()!r} after {setting.text!r} was written")
+
+
+def _in_order(expected: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether all words expected are there, others between them or not: one file may hold several variables."""
+    left = iter(words)
+    return all(word in left for word in expected)
+
+
+def snapshot(value: HostValue) -> str:
+    """What a value of the host reads now, to be journalled; raises `InjectorError` if it cannot be read."""
+    try:
+        return host_value.read_value(value.path)
+    except OSError as exc:
+        raise NotSettable(f"cannot read {value.path}: {exc.strerror}", _REMEDY) from exc
+
+
+def change_value(value: HostValue, prior: str) -> None:
+    """Write a value of the host, if it still is what the journal says that it was.
+
+    Raises
+    ------
+    InjectorError
+        If somebody else has changed it, the kernel refuses it, or it does not read back.
+    """
+    try:
+        if (now := host_value.read_value(value.path)) != prior:
+            raise ForeignState(
+                f"{value.path} reads {now.strip()!r}, but {prior.strip()!r} a moment ago: somebody else sets it",
+                "end what sets it, such as a power manager",
+            )
+        host_value.write_value(value.path, value.text)
+        seen = host_value.read_value(value.path)
+    except OSError as exc:
+        raise NotSettable(f"cannot write {value.text!r} to {value.path}: {exc.strerror}", _REMEDY) from exc
+    if seen.split() != (value.reads_back or value.text).split():
+        raise InjectorError(f"{value.path} reads back {seen.strip()!r} after {value.text!r} was written")
