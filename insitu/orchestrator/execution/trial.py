@@ -102,15 +102,16 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         moments = applied.ended()
         after = host.read_times()
         _final_sample(sampler, watched)
-        stderr_tail, failure = bench.workspace.stderr_tail(), ""
+        stderr_tail, failure = bench.workspace.stderr_tail(), out_of_memory(reserved.group, order.levels)
         wall_s = watched.exited.wall_s if watched.exited else 0.0
         capped = held_back(pushed, bench.confinement.pushes(), wall_s)
-        if not watched.succeeded:
+        if not watched.succeeded and not failure:
             failure = why_failed(watched, stderr_tail) + out_of_processes(reserved.group, order.guards)
-            failure += f" (it reached its blast radius: {', '.join(capped)})" if capped else ""
+        if failure and capped:
+            failure += f" (it reached its blast radius: {', '.join(capped)})"
         return Observation(
             watched=watched,
-            failure=out_of_memory(reserved.group, order.levels) or failure,
+            failure=failure,
             samples=sampler.columns(),
             peak_memory_bytes=sampler.peak_memory_bytes(),
             host_before=before,
