@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from insitu.injectors.block_device import device_under
 from insitu.injectors.cgroups import PRESSURE, Hierarchies
 from insitu.injectors.contract import Device, Node
 
@@ -26,6 +27,12 @@ def node(version: int = 1, device: Device | None = DISK, cpus: int = 2) -> Node:
         device=device,
         device_problem="" if device else "/run is on tmpfs without a disk of its own",
     )
+
+
+def on_a_disk(temporary: Path) -> Path:
+    """A folder on a disk, where this machine has one: that for temporary files, or this one."""
+    candidates = (temporary, Path(__file__).parent)
+    return next((folder for folder in candidates if device_under(folder)[0] is not None), temporary)
 
 
 def bare_node(device: Device | None = DISK) -> Node:

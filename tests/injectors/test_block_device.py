@@ -10,13 +10,14 @@ import pytest
 from insitu.injectors import block_device
 from insitu.injectors.block_device import device_under
 from insitu.injectors.contract import Device
+from tests.injectors.nodes import on_a_disk
 
 
-def test_a_folder_on_a_disk_gives_the_whole_disk() -> None:
-    number = os.stat(Path(__file__).parent).st_dev
-    if os.major(number) == 0:
-        pytest.skip("this repository is not on a disk of its own")
-    device, problem = device_under(Path(__file__).parent)
+def test_a_folder_on_a_disk_gives_the_whole_disk(tmp_path: Path) -> None:
+    folder = on_a_disk(tmp_path)
+    if os.major(os.stat(folder).st_dev) == 0:
+        pytest.skip("neither this repository nor the folder of temporary files is on a disk of its own")
+    device, problem = device_under(folder)
     assert problem == ""
     assert device is not None
     disk = Path("/sys/block") / device.name

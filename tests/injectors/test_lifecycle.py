@@ -23,7 +23,7 @@ from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
 from insitu.injectors.treatment import Intervention
 from insitu.injectors.undo import UndoKind
-from tests.injectors.nodes import bare_node, node
+from tests.injectors.nodes import bare_node, node, on_a_disk
 
 CONTROLLERS = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
 RUN = f"lifecycletest{os.getpid()}"
@@ -39,21 +39,23 @@ def journal(state: Path) -> Iterator[Journal]:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Node:
-    return survey(Path(__file__).parent)
+    return survey(on_a_disk(tmp_path))
 
 
 class Unreadable(CpuCores):
-    """Writes a value that the kernel rounds, and expects to read what it wrote."""
+    """Writes a value that the kernel rounds to pages, and expects to read what it wrote."""
 
     def treatment(self, level: float, node: Node) -> Treatment:
-        return Treatment((Setting("memory", "memory.limit_in_bytes", "1000001"),))
+        file = "memory.limit_in_bytes" if node.hierarchies.version["memory"] == 1 else "memory.max"
+        return Treatment((Setting("memory", file, "1000001"),))
 
 
 class Impossible(CpuCores):
-    """Writes what the kernel refuses, after something that it takes."""
+    """Writes what the kernel refuses, after something that it takes: a quota of less than a millisecond."""
 
     def treatment(self, level: float, node: Node) -> Treatment:
-        return Treatment((*super().treatment(level, node).settings, Setting("cpu", "cpu.cfs_quota_us", "1")))
+        file = "cpu.cfs_quota_us" if node.hierarchies.version["cpu"] == 1 else "cpu.max"
+        return Treatment((*super().treatment(level, node).settings, Setting("cpu", file, "1")))
 
 
 class Silent(CpuCores):
@@ -166,8 +168,6 @@ def test_the_subject_of_a_group_ends_with_it(here: Node, journal: Journal) -> No
 def test_a_failure_in_the_middle_undoes_everything(
     here: Node, journal: Journal, injector: CpuCores, error: type[InjectorError], says: str
 ) -> None:
-    if here.hierarchies.version["cpu"] != 1 or not here.hierarchies.usable("memory"):
-        pytest.skip("the values are chosen for version-1 files")
     groups: list[Path] = []
 
     def body() -> None:
@@ -217,7 +217,9 @@ def test_a_group_that_exists_already_is_refused_and_left_as_it_is(here: Node, jo
             finally:
                 member.kill()
         assert read(journal.path).pending == ()
-        assert not (here.hierarchies.parents["cpu"] / NAME).exists()
+        others = {parent / NAME for parent in here.hierarchies.parents.values()} - {foreign}
+        assert not any(path.exists() for path in others)
+        assert others or here.hierarchies.version["cpu"] == 2
     finally:
         foreign.rmdir()
 
