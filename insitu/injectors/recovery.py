@@ -10,7 +10,7 @@ from pathlib import Path
 from insitu.injectors import session
 from insitu.injectors.claim import Claim
 from insitu.injectors.errors import InjectorError, UndoFailed
-from insitu.injectors.journal import Entries, Header, state_folder, touched_folders
+from insitu.injectors.journal import Header, state_folder, touched_folders
 from insitu.injectors.processes import Process, start_time
 from insitu.injectors.undo import Result, carry_out_each
 
@@ -83,12 +83,12 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
         with Claim(path) as claim:
             if not claim.held:
                 return Outcome(path, Fate.BUSY if path.exists() else Fate.CLEAN)
-            entries = claim.entries()
-            if entries.header is None:
+            header = claim.entries().header
+            if header is None:
                 return _forget(path, claim)
-            if not even_if_alive and entries.header.owner_is_alive():
-                return Outcome(path, Fate.IN_USE, entries.header)
-            return _undo(path, claim, entries, entries.header)
+            if not even_if_alive and header.owner_is_alive():
+                return Outcome(path, Fate.IN_USE, header)
+            return _undo(path, claim, header)
     except (InjectorError, OSError) as exc:
         return Outcome(path, Fate.DIRTY, failures=(f"{exc}",))
 
@@ -102,9 +102,10 @@ def _forget(path: Path, claim: Claim) -> Outcome:
     return Outcome(path, Fate.CLEAN)
 
 
-def _undo(path: Path, claim: Claim, entries: Entries, header: Header) -> Outcome:
+def _undo(path: Path, claim: Claim, header: Header) -> Outcome:
     rebooted = not header.of_this_boot
     at_large = () if rebooted else _fence(header.holder)
+    entries = claim.entries()  # only now: until it was ended, the holder may have written more
     results = carry_out_each(entries.pending, header.ownership, rebooted=rebooted)
     failures = at_large + tuple(dict.fromkeys(result.failure for result in results if result.failure))
     if header.session_folder:

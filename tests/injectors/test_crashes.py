@@ -113,6 +113,31 @@ def test_every_power_failure(values_reset: bool) -> None:
             one.assert_others_untouched()
 
 
+@pytest.mark.parametrize("meanwhile", [0, 15])
+def test_a_recovery_ends_a_writer_that_has_outlived_its_owner_wherever_it_stands(meanwhile: int) -> None:
+    for moment in range(calls_of_the_writer()):
+        with world() as one:
+            writer = one.writer(FIXED, NOBODY)
+            for _ in range(moment):
+                writer.go()
+            path = one.journal_path()
+            held = path is not None and path.stat().st_size > 0
+            recoverer = one.recoverer()
+            assert recoverer.waits_for == ("kill" if held else "")
+            for _ in range(meanwhile):  # what the writer does until the kill arrives must be undone as well
+                if writer.alive:
+                    writer.go()
+            fates = recoverer.finish()
+            writer.notice()
+            assert fates == ([Fate.CLEAN] if held else [Fate.IN_USE] if path else [])
+            if held:
+                assert not writer.alive
+                one.assert_clean()
+            writer.kill()
+            recover_to_the_end(one)
+            one.assert_clean()
+
+
 class Play:
     """A writer, up to two recoverers at a time, somebody else, and what befalls them."""
 
@@ -139,6 +164,12 @@ class Play:
         if sum(actor.alive for actor in self.recoverers) < 2:
             self.recoverers.append(self.world.recoverer())
             self._hear(self.recoverers[-1])
+
+    def recover_to_the_end(self) -> None:
+        """Nothing happens meanwhile; what others are at goes on afterwards."""
+        self.recover()
+        while self.recoverers and self.recoverers[-1].alive:
+            self._step(self.recoverers[-1])
 
     def kill(self, which: int) -> None:
         if living := self.living():
@@ -204,7 +235,7 @@ def moves(name: str, *arguments: st.SearchStrategy[object]) -> st.SearchStrategy
 WHICH = st.integers(0, 5)
 GO = moves("go", WHICH, st.integers(2, 12))
 STEP = moves("go", WHICH, st.just(1))
-RECOVER = moves("recover")
+RECOVER = st.one_of(moves("recover"), moves("recover_to_the_end"))
 HARM = st.one_of(
     moves("kill", WHICH),
     moves("tear", WHICH, st.integers(0, 60)),
