@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from experiments.benchmarks import orchestration, prediction, reaction, sampling, startup
+from experiments.benchmarks import anomalies, orchestration, prediction, reaction, sampling, startup
 
 BENCHMARKS = {
     "startup": startup.main,
     "sampling": sampling.main,
     "orchestration": orchestration.both,
     "prediction": prediction.main,
+    "anomalies": anomalies.main,
     "reaction": reaction.main,
 }
 

@@ -336,13 +336,6 @@ class Injector(Protocol):
     words: ClassVar[Mapping[str, float]] = MappingProxyType({})
     options: ClassVar[tuple[Option, ...]] = ()
 
-    @property
-    def rest_word(self) -> str:
-        """How a plan writes `rest`; empty if there is none."""
-        if self.rest is None:
-            return ""
-        return "unlimited" if math.isinf(self.rest) else f"{self.rest:g}"
-
     def configured(self, options: Options) -> Injector:
         """This injector with a plan's options, each one that it declares."""
         if options:

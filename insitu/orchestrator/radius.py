@@ -92,7 +92,7 @@ def radius_of(
 
 def _share(factor: Factor, level: float, plan: Plan) -> _Share:
     variable = plan.model.variables[factor.variable]
-    intervention = Intervention(registry.injectors()[variable.source or ""], level)
+    intervention = Intervention(registry.injectors()[variable.source or ""].configured(factor.options), level)
     where = f"{plan.path}:{factor.line}:{factor.column}" if factor.line else str(plan.path)
     text = f"{factor.variable} = {format_quantity(level, variable.unit)} ({where})"
     return _Share(text, intervention.demand)

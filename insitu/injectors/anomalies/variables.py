@@ -142,9 +142,10 @@ class NetDuty(_Duty):
 
 
 class NetRate(_Rate):
-    """A network: so many bytes per second to be sent, and as many to come back."""
+    """A network: so many bits per second to be sent, and as many to come back."""
 
     variable: ClassVar[str] = "anomaly.net.rate"
+    unit: ClassVar[str] = "bit/s"
     kind: ClassVar[Kind] = Kind.NET
     options: ClassVar[tuple[Option, ...]] = (WINDOWS, PROCESSES, TARGET)
 

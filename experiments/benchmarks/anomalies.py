@@ -1,0 +1,149 @@
+"""Duty cycles of ``anomaly.cpu.duty`` beside stress-ng's ``--cpu-load`` at the same level, on a quiet machine.
+
+Both run in a control group that is read from outside: processor time per second and process, over some seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from insitu.injectors import cgroups, node
+from insitu.injectors.actuator import Host
+from insitu.injectors.anomalies.actuator import LoadActuator
+from insitu.injectors.anomalies.levels import How
+from insitu.injectors.anomalies.load import Loads
+from insitu.injectors.anomalies.variables import CpuDuty
+from insitu.injectors.contract import Node
+from insitu.injectors.journal import Header, Journal, boot_id
+from insitu.injectors.processes import start_time
+from insitu.orchestrator.execution import host
+
+DUTIES = (0.05, 0.2, 0.5, 0.8, 0.95)
+PROCESSES = (1, 2)
+_SETTLE_S, _MEASURED_S = 0.3, 2.0
+_QUIET_CORES = 0.1
+_ATTEMPTS = 4
+
+Load = Callable[[float, int], AbstractContextManager[Callable[[], float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Share of a processor per process that a load used, and processors that all others used meanwhile."""
+
+    duty: float
+    others: float
+
+    @property
+    def quiet(self) -> bool:
+        return self.others <= _QUIET_CORES
+
+
+def measure(load: Load, duty: float, processes: int) -> Measured:
+    """One level of one load, again while others disturb it."""
+    for _ in range(_ATTEMPTS):
+        measured = _once(load, duty, processes)
+        if measured.quiet:
+            break
+    return measured
+
+
+def _once(load: Load, duty: float, processes: int) -> Measured:
+    with load(duty, processes) as cpu_s:
+        time.sleep(_SETTLE_S)
+        before, host_before, began = cpu_s(), host.read_times(), time.monotonic()
+        time.sleep(_MEASURED_S)
+        used_s, host_after, wall_s = cpu_s() - before, host.read_times(), time.monotonic() - began
+    return Measured(
+        used_s / wall_s / processes, host.load_between(host_before, host_after, used_s, wall_s)["other_cores"]
+    )
+
+
+def ours(actuator: LoadActuator, name: str) -> Load:
+    @contextmanager
+    def load(duty: float, processes: int) -> Iterator[Callable[[], float]]:
+        part = Loads((CpuDuty(How(processes=processes)).load(duty),))
+        with actuator.hold(part, name, Host(os.getpid(), {}, Path.cwd(), 60.0)) as in_force:
+            yield in_force.columns()["anomaly.cpu.duty:cpu_s"]
+
+    return load
+
+
+def theirs(here: Node, name: str) -> Load:
+    @contextmanager
+    def load(duty: float, processes: int) -> Iterator[Callable[[], float]]:
+        plan = cgroups.plan_group(here.hierarchies, name, ("cpu", "cpuacct"))
+        cgroups.create(plan)
+        command = ["stress-ng", "--quiet", "--cpu", str(processes), "--cpu-load", str(round(100 * duty))]
+        process = subprocess.Popen(
+            ["sh", "-c", 'for path; do echo 0 > "$path/cgroup.procs"; done; exec ' + " ".join(command), "sh"]
+            + [str(path) for path in plan.paths],
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            yield lambda: _cpu_s(plan)
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            for path in plan.paths:
+                cgroups.remove(path)
+            process.wait()
+
+    return load
+
+
+def _cpu_s(plan: cgroups.GroupPlan) -> float:
+    old = plan.directories.get("cpuacct")
+    if old is not None:
+        return int((old / "cpuacct.usage").read_text()) / 1e9
+    return int((plan.directories["cpu"] / "cpu.stat").read_text().split()[1]) / 1e6
+
+
+def main() -> None:
+    """Print both errors at each level, and whether ours is the smaller."""
+    if os.geteuid() != 0 or shutil.which("stress-ng") is None:
+        print("needs root, for control groups, and stress-ng")
+        return
+    run = f"bench{secrets.token_hex(3)}"
+    with tempfile.TemporaryDirectory() as folder:
+        here = node.survey(Path(folder))
+        header = Header(run, os.getpid(), start_time(os.getpid()), boot_id(), "")
+        with (
+            Journal(Path(folder), header) as journal,
+            closing(LoadActuator(here, Path(folder), journal)) as actuator,
+        ):
+            _compare(ours(actuator, f"insitu-{run}-ours"), theirs(here, f"insitu-{run}-peer"))
+
+
+def _compare(our_load: Load, their_load: Load) -> None:
+    print(f"{'asked for':>18}{'insitu':>10}{'stress-ng':>11}{'error':>9}{'error':>11}{'ratio':>8}  closer?")
+    met = 0
+    for processes in PROCESSES:
+        for duty in DUTIES:
+            mine, peer = (measure(load, duty, processes) for load in (our_load, their_load))
+            our_error, their_error = abs(mine.duty - duty), abs(peer.duty - duty)
+            quiet, closer = mine.quiet and peer.quiet, our_error < their_error
+            met += quiet and closer
+            verdict = ("ok" if closer else "MISSED") if quiet else "disturbed: others used processors"
+            ratio = their_error / our_error if our_error else float("inf")
+            print(
+                f"{f'{processes} x {duty:.0%}':>18}{mine.duty:>10.2%}{peer.duty:>11.2%}{our_error:>9.2%}"
+                f"{their_error:>11.2%}{ratio:>8.1f}  {verdict}"
+            )
+    levels = len(PROCESSES) * len(DUTIES)
+    print(f"target: closer to the request than stress-ng at every level; {met} of {levels}")
+
+
+if __name__ == "__main__":
+    main()
