@@ -122,7 +122,7 @@ def process() -> Iterator[int]:
 def test_a_process_is_pinned_and_what_it_may_use_is_seen(process: int) -> None:
     first = min(os.sched_getaffinity(process))
     actuator, part = Placements(), Placement((first,), pinned=True)
-    host = Host(process, {}, Path("/"))
+    host = Host(process, {}, Path("/"), 1.0)
     assert actuator.describe(part, "name") == (f"sched_setaffinity = {first}",)
     assert actuator.undos(part, "name") == ()
     with actuator.hold(part, "name", host) as watched:
@@ -135,7 +135,7 @@ def test_a_process_is_pinned_and_what_it_may_use_is_seen(process: int) -> None:
 
 def test_a_process_in_a_cpuset_is_only_watched(process: int) -> None:
     before = os.sched_getaffinity(process)
-    with Placements().hold(Placement((0,)), "name", Host(process, {}, Path("/"))) as watched:
+    with Placements().hold(Placement((0,)), "name", Host(process, {}, Path("/"), 1.0)) as watched:
         assert os.sched_getaffinity(process) == before
         assert watched.columns()[COLUMN]() == len(before)
 
@@ -143,7 +143,7 @@ def test_a_process_in_a_cpuset_is_only_watched(process: int) -> None:
 def test_processors_that_are_not_there_cannot_be_had(process: int) -> None:
     with (
         pytest.raises(NotSettable, match="cannot pin"),
-        Placements().hold(Placement((1023,), pinned=True), "name", Host(process, {}, Path("/"))),
+        Placements().hold(Placement((1023,), pinned=True), "name", Host(process, {}, Path("/"), 1.0)),
     ):
         pass
 
@@ -151,5 +151,5 @@ def test_processors_that_are_not_there_cannot_be_had(process: int) -> None:
 def test_a_process_that_has_ended_counts_as_nothing() -> None:
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
-        with Placements().hold(Placement((0,)), "name", Host(ended.pid, {}, Path("/"))) as watched:
+        with Placements().hold(Placement((0,)), "name", Host(ended.pid, {}, Path("/"), 1.0)) as watched:
             assert math.isnan(watched.columns()[COLUMN]())
