@@ -104,9 +104,15 @@ def starved_s(samples: Samples, wanted: float) -> float:
     wanted
         Cores that the subject would have used.
     """
+    return float(starved_intervals_s(samples, wanted).sum())
+
+
+def starved_intervals_s(samples: Samples, wanted: float) -> Floats:
+    """The same by interval between samples, shape ``(n - 1,)``."""
+    step_s = np.diff(samples["time_s"])
     if "cpu_stall_s" not in samples or "throttled_periods" not in samples:
-        return 0.0
-    stalled_s, step_s = np.diff(samples["cpu_stall_s"]), np.diff(samples["time_s"])
+        return np.zeros_like(step_s)
     uncapped = np.diff(samples["throttled_periods"]) == 0
     below = np.diff(samples["cpu_s"]) < 0.9 * wanted * step_s
-    return float(stalled_s[uncapped & below].sum())
+    starved: Floats = np.diff(samples["cpu_stall_s"]) * (uncapped & below)
+    return starved

@@ -9,6 +9,7 @@ import numpy as np
 from insitu.injectors.binding import starved_s
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, Treatment
 from insitu.injectors.cpu import natural_rate
+from insitu.injectors.demand import Demand
 from insitu.injectors.placement import COLUMN, Placement
 from insitu.injectors.processors import spell_list
 
@@ -52,6 +53,10 @@ class CpuSet(Injector):
         file = "cpuset.cpus"
         effective = "cpuset.effective_cpus" if node.hierarchies.version["cpuset"] == 1 else "cpuset.cpus.effective"
         return Treatment((Setting("cpuset", file, text, reads_back_in=effective),), parts=(Placement(chosen),))
+
+    def demand(self, level: float) -> Demand:
+        """The processors that the subject may use up."""
+        return Demand() if level == self.rest else Demand(cores=level)
 
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
         """How many processors the subject's threads were allowed; it binds while they use them up."""

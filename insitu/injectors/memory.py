@@ -9,6 +9,7 @@ import numpy as np
 
 from insitu.injectors.binding import Mask
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Probe, Setting, Treatment
+from insitu.injectors.demand import Demand
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
@@ -34,6 +35,10 @@ class _Memory(Injector):
             self.variable, self.unit, mechanism, _LEAST_BYTES, node.memory_bytes, reason=reason, remedy=remedy
         )
         return capability.capped(node)
+
+    def demand(self, level: float) -> Demand:
+        """The memory that the subject may fill."""
+        return Demand() if level == self.rest else Demand(memory_bytes=level)
 
     def _problem(self, node: Node) -> tuple[str, str]:
         """Why it cannot be set here, and what to do; empty if it can."""

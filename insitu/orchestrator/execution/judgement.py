@@ -9,7 +9,7 @@ import numpy as np
 
 from insitu.injectors import lifecycle
 from insitu.injectors.actuator import Moment
-from insitu.injectors.added import added, totals
+from insitu.injectors.added import totals
 from insitu.injectors.contract import Achieved, Node
 from insitu.orchestrator.execution import host
 from insitu.orchestrator.execution.orders import SetLevel, TrialOrder
@@ -46,8 +46,7 @@ class Observation:
     failure: str
     samples: dict[str, np.ndarray]
     peak_memory_bytes: float | None
-    host_before: host.HostTimes
-    host_after: host.HostTimes
+    readings: tuple[host.Reading, ...]
     stderr_tail: str
     resident_share: float | None
     held_back: tuple[str, ...] = ()
@@ -68,9 +67,8 @@ def judge(
         Of the whole trial, set-up and undo included.
     """
     measurements = _measurements(seen)
-    wall_s = measurements.get("wall_time", 0.0)
-    used_s, added_s = measurements.get("cpu_time", 0.0), added(seen.samples, "cpu_s")
-    load = host.load_between(seen.host_before, seen.host_after, used_s, wall_s, added_s)
+    used = _use_of_the_machine(order, seen, measurements.get("wall_time", 0.0))
+    load = host.load_of(seen.readings, used)
     levels: list[LevelRecord] = []
     reasons: list[str] = []
     state = TrialState.VALID
@@ -80,7 +78,7 @@ def judge(
     else:
         levels.extend(_level(level, seen, node) for level in order.levels)
         reasons.extend(_missed(level) for level in levels if level.verdict in _BAD)
-        if disturbed := host.disturbance(load, wall_s):
+        if disturbed := host.disturbance(load, used):
             reasons.append(disturbed)
         reasons.extend(f"held back by the blast radius: {cap}" for cap in seen.held_back)
         if order.page_cache == "cold" and (seen.resident_share or 0.0) > _STILL_CACHED:
@@ -105,6 +103,18 @@ def judge(
         sandbox="namespaces+overlay" if node.privileged else "user namespace+overlay",
         host=load,
         events=_events(seen),
+    )
+
+
+def _use_of_the_machine(order: TrialOrder, seen: Observation, wall_s: float) -> host.Trial:
+    exited, started = seen.watched.exited, seen.watched.started
+    set_here = (level.injector for level in order.levels if not level.intervention.at_rest)
+    return host.Trial(
+        samples=seen.samples,
+        started=started.at if started else 0.0,
+        wall_s=wall_s,
+        dirtied_bytes=exited.usage["oublock"] * 512 if exited else 0.0,
+        memory_is_limited=any(name.startswith("memory.") for name in set_here),
     )
 
 

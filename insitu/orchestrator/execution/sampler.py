@@ -39,6 +39,7 @@ class Sampler:
     def __init__(self, group: Mapping[str, Path], hierarchies: Hierarchies, device: Device | None) -> None:
         self._sources: list[tuple[int, _Parser]] = []
         self._watched: dict[str, Callable[[], float]] = {}
+        self._companions: list[Callable[[], None]] = []
         self._rows: list[Row] = []
         self._tree: _ProcessTree | None = None
         self.measures_cpu = False
@@ -79,6 +80,10 @@ class Sampler:
         """Sample further columns, each by a call."""
         self._watched.update(columns)
 
+    def accompany(self, look: Callable[[], None]) -> None:
+        """Call something with every sample."""
+        self._companions.append(look)
+
     def probe(self, probes: Iterable[Probe], group: Mapping[str, Path]) -> None:
         """Sample numbers in files; one that is not there has no column."""
         for probe in probes:
@@ -107,6 +112,8 @@ class Sampler:
         for column, read in self._watched.items():
             row[column] = read()
         self._rows.append(row)
+        for look in self._companions:
+            look()
         return row
 
     def drop_from(self, time_s: float) -> None:

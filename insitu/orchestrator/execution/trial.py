@@ -81,7 +81,8 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         applied = reserved.apply(lambda: _host(bench, reserved, order.guards))
         sampler.watch(applied.columns)
         duty_cycle = applied.stop_and_go
-        before, pushed = host.read_times(), bench.confinement.pushes()
+        pushed, host_times = bench.confinement.pushes(), host.HostTimes()
+        sampler.accompany(host_times.take)
         sampler.take(0.0)
         watched = prepared
         if not prepared.stopped_because:
@@ -100,7 +101,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
                 when_started=applied.started,
             )
         moments = applied.ended()
-        after = host.read_times()
+        readings = host_times.end()
         _final_sample(sampler, watched)
         stderr_tail, failure = bench.workspace.stderr_tail(), out_of_memory(reserved.group, order.levels)
         wall_s = watched.exited.wall_s if watched.exited else 0.0
@@ -114,8 +115,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             failure=failure,
             samples=sampler.columns(),
             peak_memory_bytes=sampler.peak_memory_bytes(),
-            host_before=before,
-            host_after=after,
+            readings=readings,
             stderr_tail=stderr_tail,
             held_back=capped,
             moments=moments,
