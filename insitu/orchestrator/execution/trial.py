@@ -102,15 +102,12 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         moments = applied.ended()
         after = host.read_times()
         _final_sample(sampler, watched)
-        stderr_tail, failure = bench.workspace.stderr_tail(), ""
+        stderr_tail = bench.workspace.stderr_tail()
         wall_s = watched.exited.wall_s if watched.exited else 0.0
         capped = held_back(pushed, bench.confinement.pushes(), wall_s)
-        if not watched.succeeded:
-            failure = why_failed(watched, stderr_tail) + out_of_processes(reserved.group, order.guards)
-            failure += f" (it reached its blast radius: {', '.join(capped)})" if capped else ""
         return Observation(
             watched=watched,
-            failure=out_of_memory(reserved.group, order.levels) or failure,
+            failure=_failure(order, reserved, watched, stderr_tail, capped),
             samples=sampler.columns(),
             peak_memory_bytes=sampler.peak_memory_bytes(),
             host_before=before,
@@ -121,6 +118,22 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             epoch_s=time.time() - time.monotonic(),
             resident_share=resident_share if reserved.treatment.input_in_memory is None else None,
         )
+
+
+def _failure(
+    order: TrialOrder,
+    reserved: lifecycle.Reserved,
+    watched: Watched,
+    stderr_tail: str,
+    capped: tuple[str, ...],
+) -> str:
+    """Why the subject did not do its work; empty if it did."""
+    if watched.aborted:
+        return watched.stopped_because
+    failure = out_of_memory(reserved.group, order.levels)
+    if not failure and not watched.succeeded:
+        failure = why_failed(watched, stderr_tail) + out_of_processes(reserved.group, order.guards)
+    return failure + f" (it reached its blast radius: {', '.join(capped)})" if failure and capped else failure
 
 
 def _host(bench: Bench, reserved: lifecycle.Reserved, guards: Guards) -> Host:
