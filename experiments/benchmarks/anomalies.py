@@ -64,9 +64,8 @@ def _once(load: Load, duty: float, processes: int) -> Measured:
         before, host_before, began = cpu_s(), host.read_times(), time.monotonic()
         time.sleep(_MEASURED_S)
         used_s, host_after, wall_s = cpu_s() - before, host.read_times(), time.monotonic() - began
-    return Measured(
-        used_s / wall_s / processes, host.load_between(host_before, host_after, used_s, wall_s)["other_cores"]
-    )
+    other_s = host_after.busy_s - host_before.busy_s - used_s
+    return Measured(used_s / wall_s / processes, max(0.0, other_s) / wall_s)
 
 
 def ours(actuator: LoadActuator, name: str) -> Load:

@@ -104,6 +104,10 @@ class Actuator(Protocol):
         """What puts everything back without this actuator; asked before anything is made."""
         ...
 
+    def close(self) -> None:
+        """End whatever was kept ready for the next trial."""
+        ...
+
     def hold(self, part: Part, name: str, host: Host) -> AbstractContextManager[InForce]:
         """Bring it about and read it back on entry; undo and verify on exit.
 

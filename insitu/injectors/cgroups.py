@@ -14,8 +14,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from insitu.injectors.errors import ForeignState, NotSettable, UndoFailed
+
+if TYPE_CHECKING:
+    from insitu.injectors.contract import Setting
 
 _VERSION_1_NAMES = {
     "cpu": "cpu",
@@ -154,6 +158,10 @@ class GroupPlan:
     @property
     def paths(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys(self.directories.values()))
+
+    def file_of(self, setting: Setting) -> Path:
+        """The control file of a setting."""
+        return self.directories[setting.controller] / setting.file
 
 
 def plan_group(hierarchies: Hierarchies, name: str, controllers: Iterable[str]) -> GroupPlan:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from insitu.injectors import cgroups, lifecycle
 from insitu.injectors.cgroups import Hierarchies
-from insitu.injectors.contract import Node, Setting
+from insitu.injectors.contract import Node, Ownership, Setting
 from insitu.injectors.journal import Journal
+from insitu.injectors.steps import GroupSteps, plan_group
 
 _PERIOD_US = 100_000
 """Long, so that a run that stays below its cap is not stopped for a short burst."""
@@ -174,6 +175,17 @@ def _fields(path: Path) -> dict[str, int]:
     return {name: int(count) for name, count in zip(words[::2], words[1::2], strict=False) if count.isdigit()}
 
 
+def steps_for(node: Node, caps: Caps, owner: Ownership) -> GroupSteps:
+    """What confining a run takes; nothing without caps."""
+    return plan_group(node, owner.prefix, _nested(node.hierarchies, caps), settings_for(caps, node))
+
+
+def inside(node: Node, caps: Caps, steps: GroupSteps) -> Confinement:
+    """The node as it is seen from inside the group, made or not."""
+    parents = dict(node.hierarchies.parents) | dict(steps.plan.directories)
+    return Confinement(replace(node, hierarchies=replace(node.hierarchies, parents=parents)), caps, steps.plan)
+
+
 @contextmanager
 def confined(node: Node, caps: Caps, journal: Journal) -> Iterator[Confinement]:
     """Hold a group with `caps` in force; leaving the context ends all in it and removes it.
@@ -193,11 +205,9 @@ def confined(node: Node, caps: Caps, journal: Journal) -> Iterator[Confinement]:
     if not caps.controllers:
         yield Confinement(node, caps)
         return
-    nested = _nested(node.hierarchies, caps)
-    name = journal.header.ownership.prefix
-    group = lifecycle.make_group(node, name, nested, settings_for(caps, node), journal)
+    steps = steps_for(node, caps, journal.header.ownership)
+    group = lifecycle.make_group(steps, journal)
     try:
-        inside = dict(node.hierarchies.parents) | dict(group.plan.directories)
-        yield Confinement(replace(node, hierarchies=replace(node.hierarchies, parents=inside)), caps, group.plan)
+        yield inside(node, caps, steps)
     finally:
         group.remove(journal)

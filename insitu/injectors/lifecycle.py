@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from insitu.injectors import cgroups
-from insitu.injectors.actuator import Actuator, Host, InForce, Moment
-from insitu.injectors.contract import Achieved, Capability, Injector, Node, Part, Setting, StopAndGo, Treatment
+from insitu.injectors.actuator import Host, InForce, Moment
+from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo, Treatment
 from insitu.injectors.errors import NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.quantities import spelled
+from insitu.injectors.steps import Actuators, GroupSteps, HoldSteps, plan_group
 from insitu.injectors.treatment import Intervention, joined
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.injectors.writing import change_value, snapshot, write_setting
-
-Actuators = Mapping[type[Part], Actuator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +55,26 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A trial's own group and folders, made and journalled, nothing set yet.
+    """A trial's own group and folders, made and journalled, nothing set yet."""
 
-    Attributes
-    ----------
-    group
-        The trial's control groups, controller to directory; empty where none can be made.
-    treatment
-        What `apply` will bring about.
-    """
-
-    group: Mapping[str, Path]
-    treatment: Treatment
-    _name: str
-    _plan: cgroups.GroupPlan
+    _steps: HoldSteps
     _prior: tuple[str, ...]
-    _actuators: Actuators
     _stack: ExitStack
+
+    @property
+    def group(self) -> Mapping[str, Path]:
+        """The trial's control groups, controller to directory; empty where none can be made."""
+        return self._steps.group.plan.directories
+
+    @property
+    def treatment(self) -> Treatment:
+        """What `apply` will bring about."""
+        return self._steps.treatment
 
     @property
     def join_files(self) -> tuple[str, ...]:
         """Files to write a 0 to, to join every group."""
-        return _join_files(self._plan)
+        return self._steps.group.join_files
 
     def apply(self, host: Callable[[], Host]) -> Applied:
         """Bring the levels about, and read them back.
@@ -87,15 +84,16 @@ class Reserved:
         host
             Asked only if a part needs it: the sandbox must stand by then.
         """
-        for setting in self.treatment.settings:
-            write_setting(setting, self._plan)
-        for value, prior in zip(self.treatment.host_values, self._prior, strict=True):
+        steps = self._steps
+        for setting in steps.treatment.settings:
+            write_setting(setting, steps.group.plan)
+        for value, prior in zip(steps.treatment.host_values, self._prior, strict=True):
             change_value(value, prior)
         in_force = [
-            self._stack.enter_context(self._actuators[type(part)].hold(part, self._name, host()))
-            for part in self.treatment.parts
+            self._stack.enter_context(steps.actuators[type(part)].hold(part, steps.name, host()))
+            for part in steps.treatment.parts
         ]
-        return Applied(self.treatment.stop_and_go, tuple(in_force))
+        return Applied(steps.treatment.stop_and_go, tuple(in_force))
 
 
 class Verdict(StrEnum):
@@ -155,33 +153,17 @@ def _out_of_reach(capability: Capability, level: float) -> NotSettable:
 class ReadyGroup:
     """A group that was made ahead of its trial; `intent` is what the journal knows it by."""
 
-    plan: cgroups.GroupPlan
-    limits: tuple[Setting, ...]
+    steps: GroupSteps
     intent: int
-
-    @property
-    def undos(self) -> tuple[Undo, ...]:
-        return tuple(Undo(UndoKind.CGROUP, str(path)) for path in self.plan.paths)
-
-    @property
-    def join_files(self) -> tuple[str, ...]:
-        """Files to write a 0 to, to join every group."""
-        return _join_files(self.plan)
-
-    def lacks(self, controllers: Sequence[str], node: Node) -> bool:
-        """Whether a controller that this node has is missing."""
-        return any(node.hierarchies.usable(name) and name not in self.plan.directories for name in controllers)
 
     def remove(self, journal: Journal) -> None:
         """Undo a group that no trial has used; raises `UndoFailed`."""
-        if failures := carry_out_all(self.undos, journal.header.ownership):
+        if failures := carry_out_all(self.steps.undos, journal.header.ownership):
             raise UndoFailed("; ".join(failures), "insitu recover")
         journal.done(self.intent)
 
 
-def make_group(
-    node: Node, name: str, controllers: Sequence[str], limits: Sequence[Setting], journal: Journal
-) -> ReadyGroup:
+def make_group(steps: GroupSteps, journal: Journal) -> ReadyGroup:
     """Journal and make a fresh group, with the limits that guard the node in force.
 
     Raises
@@ -189,28 +171,20 @@ def make_group(
     InjectorError
         If a group of that name exists already, or the kernel refuses.
     """
-    plan = cgroups.plan_group(node.hierarchies, name, controllers)
-    usable = tuple(setting for setting in limits if setting.controller in plan.directories)
-    undos = [Undo(UndoKind.CGROUP, str(path)) for path in plan.paths]
-    cgroups.refuse_existing(plan)
-    intent = journal.intend(undos, [f"{setting.file} = {setting.text}" for setting in usable])
-    group = ReadyGroup(plan, tuple(limits), intent)
+    cgroups.refuse_existing(steps.plan)
+    intent = journal.intend(steps.undos, steps.lines())
+    group = ReadyGroup(steps, intent)
     try:
-        cgroups.create(plan)
-        for setting in usable:
-            write_setting(setting, plan)
+        cgroups.create(steps.plan)
+        for setting in steps.in_force:
+            write_setting(setting, steps.plan)
     except BaseException:
         group.remove(journal)
         raise
     return group
 
 
-def _join_files(plan: cgroups.GroupPlan) -> tuple[str, ...]:
-    return tuple(f"{path}/cgroup.procs" for path in plan.paths)
-
-
-@contextmanager
-def hold(
+def plan_hold(
     interventions: Sequence[Intervention],
     node: Node,
     *,
@@ -218,54 +192,73 @@ def hold(
     controllers: Sequence[str],
     limits: Sequence[Setting],
     folders: Sequence[Path],
-    journal: Journal,
     actuators: Actuators,
-    ready: ReadyGroup | None = None,
-) -> Iterator[Reserved]:
-    """Reserve a fresh group called `name` for interventions; leaving the context undoes everything.
+) -> HoldSteps:
+    """Check interventions, and say what holding them takes; changes nothing.
 
     Parameters
     ----------
     controllers
-        Controllers that the group should have where the node has them.
+        Controllers that the trial's group should have where the node has them.
     limits
         Settings that guard the node, in force from the start; skipped where the controller is not usable.
     folders
         Folders that the caller makes after entering; deleted at the end with all that is in them.
-    journal
-        Takes the undos before anything is made.
     actuators
         Bring about the parts of treatments that are more than a value in a file.
+
+    Raises
+    ------
+    NotSettable
+        If a level cannot be set, or two interventions contradict each other.
+    """
+    for intervention in interventions:
+        check(intervention, node)
+    treatment = joined([one.injector.treatment(one.level, node) for one in interventions])
+    for part in treatment.parts:
+        if type(part) not in actuators:
+            raise NotSettable(f"nothing here brings about a {type(part).__name__}")
+    return HoldSteps(name, plan_group(node, name, controllers, limits), treatment, tuple(folders), actuators)
+
+
+@contextmanager
+def hold(steps: HoldSteps, journal: Journal, ready: ReadyGroup | None = None) -> Iterator[Reserved]:
+    """Reserve a fresh group for interventions; leaving the context undoes everything.
+
+    Parameters
+    ----------
+    journal
+        Takes the undos before anything is made.
     ready
         A group made ahead, to use instead of a new one; undone with the rest.
 
     Raises
     ------
     InjectorError
-        If a level cannot be set, does not read back, or a group of that name exists already.
+        If a level does not read back, or a group of that name exists already.
     UndoFailed
         If something is still there afterwards; the journal keeps it.
     """
+    if ready is not None:
+        steps = replace(steps, group=ready.steps)
     try:
-        treatment = _joined(interventions, node, actuators)
+        undos = steps.undos  # refuses what is foreign before anything is made
     except BaseException:
         if ready is not None:
             ready.remove(journal)
         raise
-    group = ready or make_group(node, name, controllers, limits, journal)
-    undos = [undo for part in treatment.parts for undo in actuators[type(part)].undos(part, name)]
-    undos += [*group.undos, *(Undo(UndoKind.FOLDER, str(path)) for path in folders)]
+    group = ready or make_group(steps.group, journal)
     intent: int | None = None
     try:
-        prior = tuple(snapshot(value) for value in treatment.host_values)
+        prior = tuple(snapshot(value) for value in steps.treatment.host_values)
         changes = [
             Undo(UndoKind.VALUE, value.path, prior=text, written=value.reads_back or value.text)
-            for value, text in zip(treatment.host_values, prior, strict=True)
+            for value, text in zip(steps.treatment.host_values, prior, strict=True)
         ]
-        undos = [*reversed(changes), *undos]
-        intent = journal.intend(undos, _described(treatment, actuators, name))
+        undos = (*reversed(changes), *undos)
+        intent = journal.intend(undos, steps.lines())
         with ExitStack() as stack:
-            yield Reserved(group.plan.directories, treatment, name, group.plan, prior, actuators, stack)
+            yield Reserved(steps, prior, stack)
     finally:
         failures = carry_out_all(undos, journal.header.ownership)
         if failures:
@@ -273,24 +266,6 @@ def hold(
         journal.done(group.intent)
         if intent is not None:
             journal.done(intent)
-
-
-def _joined(interventions: Sequence[Intervention], node: Node, actuators: Actuators) -> Treatment:
-    """Check interventions, and say what they take together."""
-    for intervention in interventions:
-        check(intervention, node)
-    treatment = joined([one.injector.treatment(one.level, node) for one in interventions])
-    for part in treatment.parts:
-        if type(part) not in actuators:
-            raise NotSettable(f"nothing here brings about a {type(part).__name__}")
-    return treatment
-
-
-def _described(treatment: Treatment, actuators: Actuators, name: str) -> list[str]:
-    """What is about to be written, for whoever reads the journal after a crash."""
-    lines = [f"{setting.file} = {setting.text}" for setting in treatment.settings]
-    lines += [f"{value.path} = {value.text}" for value in treatment.host_values]
-    return lines + [line for part in treatment.parts for line in actuators[type(part)].describe(part, name)]
 
 
 def verdict(level: float, achieved: Achieved, injector: Injector) -> Verdict:

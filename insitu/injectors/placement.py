@@ -69,6 +69,9 @@ class Placements:
     def undos(self, part: Part, name: str) -> tuple[Undo, ...]:
         return ()  # it ends with the processes
 
+    def close(self) -> None:
+        """Nothing is kept."""
+
     @contextmanager
     def hold(self, part: Part, name: str, host: Host) -> Iterator[_Watched]:
         placement = _placement(part)

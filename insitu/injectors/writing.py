@@ -20,7 +20,7 @@ def write_setting(setting: Setting, plan: GroupPlan) -> None:
     InjectorError
         If the kernel refuses it, or it does not read back.
     """
-    path = plan.directories[setting.controller] / setting.file
+    path = plan.file_of(setting)
     try:
         path.write_text(setting.text)
         path = path.with_name(setting.reads_back_in or setting.file)

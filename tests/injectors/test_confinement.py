@@ -167,7 +167,7 @@ def test_nothing_is_made_without_caps(tmp_path: Path, journal: Journal) -> None:
 @pytest.mark.root
 def test_the_cap_on_processors_holds_and_says_so(tmp_path: Path, journal: Journal) -> None:
     with (
-        confined(survey(tmp_path), Caps(0.5), journal) as confinement,
+        confined(survey(tmp_path), Caps(0.1), journal) as confinement,
         group_inside(confinement) as paths,
     ):
         before = confinement.pushes()

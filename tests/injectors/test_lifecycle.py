@@ -18,7 +18,7 @@ from insitu.injectors.cpu import CpuCores
 from insitu.injectors.disk import DiskReadRate, DiskWriteRate
 from insitu.injectors.errors import ForeignState, InjectorError, NotSettable, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, read
-from insitu.injectors.lifecycle import Reserved, Verdict, check, hold, verdict
+from insitu.injectors.lifecycle import Reserved, Verdict, check, hold, plan_hold, verdict
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
 from insitu.injectors.treatment import Intervention
@@ -95,16 +95,16 @@ def no_sandbox() -> Host:
 def enter(
     interventions: list[Intervention], on: Node, journal: Journal, folders: tuple[Path, ...] = ()
 ) -> AbstractContextManager[Reserved]:
-    return hold(
+    steps = plan_hold(
         interventions,
         on,
         name=NAME,
         controllers=CONTROLLERS,
         limits=(Setting("pids", "pids.max", "33"),),
         folders=folders,
-        journal=journal,
         actuators={},
     )
+    return hold(steps, journal)
 
 
 @pytest.mark.root

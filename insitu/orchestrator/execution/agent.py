@@ -10,22 +10,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from insitu.injectors.anomalies.actuator import LoadActuator
 from insitu.injectors.confinement import NO_CAPS, Caps, Confinement, confined
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
-from insitu.injectors.network.actuator import LinkActuator
 from insitu.injectors.node import survey
-from insitu.injectors.placement import Placement, Placements
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.errors import CannotExecute, NodeDirty, Postponed
 from insitu.orchestrator.execution import trial
+from insitu.orchestrator.execution.actuators import actuators_for
 from insitu.orchestrator.execution.ahead import Ahead, controllers_for
 from insitu.orchestrator.execution.conditions.watch import HostWatch
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
+from insitu.orchestrator.execution.place import Place
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
 from insitu.orchestrator.execution.sandbox.protocol import Surroundings
 from insitu.orchestrator.execution.workspace import Workspace
@@ -108,21 +107,19 @@ class NodeAgent:
             # before its first launch it ends by itself when its socket closes; later it waits for its sandbox
             process = Undo(UndoKind.PROCESS, f"/proc/{launcher.pid}", start_time(launcher.pid))
             _undo_at_close(stack, journal, [process])
-            loads = LoadActuator(node, setup.workspace, journal)
-            stack.callback(loads.close)
             ahead = Ahead(node, journal, launcher)
             stack.callback(ahead.drop)
             stack.enter_context(launcher)
-            link = stack.enter_context(LinkActuator(journal))
+            actuators = actuators_for(node, setup.workspace, journal)
+            for actuator in actuators.values():
+                stack.callback(actuator.close)
             self._watch = stack.enter_context(HostWatch(workspace.slot, journal))
             self.bench = trial.Bench(
-                node=node,
+                place=Place(node, workspace, actuators, header.ownership.prefix),
                 journal=journal,
                 launcher=launcher,
-                workspace=workspace,
                 name=platform.node(),
                 ahead=ahead,
-                actuators={Placement: Placements(), loads.part: loads, link.part: link},
                 watch=self._watch,
                 confinement=confinement,
             )

@@ -13,6 +13,7 @@ from insitu.injectors.cgroups import PRESSURE
 from insitu.injectors.contract import Node, Setting
 from insitu.injectors.journal import Journal
 from insitu.injectors.registry import injectors
+from insitu.injectors.steps import GroupSteps, plan_group
 from insitu.orchestrator.execution.sandbox.client import Launcher
 from insitu.orchestrator.plan.types import Guards
 
@@ -54,13 +55,13 @@ class Ahead:
         self.drop()
         self._made += 1
         name = f"{self._journal.header.ownership.prefix}-g{self._made}"
-        group = lifecycle.make_group(self._node, name, controllers, node_limits(guards), self._journal)
+        group = lifecycle.make_group(plan_group(self._node, name, controllers, node_limits(guards)), self._journal)
         self._ready = group
-        self._launcher.make_ready(group.join_files)
+        self._launcher.make_ready(group.steps.join_files)
 
-    def take(self, limits: tuple[Setting, ...], controllers: Sequence[str]) -> lifecycle.ReadyGroup | None:
-        """Hand over the group that is ready, if it has what it takes; whoever takes it undoes it."""
-        if self._ready is None or self._ready.limits != limits or self._ready.lacks(controllers, self._node):
+    def take(self, wanted: GroupSteps) -> lifecycle.ReadyGroup | None:
+        """Hand over the group that is ready, if it has what is wanted; whoever takes it undoes it."""
+        if self._ready is None or not self._ready.steps.serves_as(wanted):
             return None
         group, self._ready = self._ready, None
         return group

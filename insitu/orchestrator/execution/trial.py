@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,13 +17,13 @@ from insitu.injectors.journal import Journal
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.errors import Aborted, CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
-from insitu.orchestrator.execution.ahead import Ahead, controllers_for, node_limits
+from insitu.orchestrator.execution.ahead import Ahead
 from insitu.orchestrator.execution.conditions.watch import HostWatch
 from insitu.orchestrator.execution.exhaustion import out_of_memory, out_of_processes
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
+from insitu.orchestrator.execution.place import Place
 from insitu.orchestrator.execution.sampler import Sampler
-from insitu.orchestrator.execution.sandbox import protocol
 from insitu.orchestrator.execution.sandbox.client import Launcher
 from insitu.orchestrator.execution.supervision import Watched, run_to_end, why_failed
 from insitu.orchestrator.execution.workspace import Workspace
@@ -38,15 +37,21 @@ _DATA_TIMEOUT_S = 600.0
 class Bench:
     """What an agent keeps ready for its trials; `name` is the node's."""
 
-    node: Node
+    place: Place
     journal: Journal
     launcher: Launcher
-    workspace: Workspace
     name: str
     ahead: Ahead
-    actuators: lifecycle.Actuators
     watch: HostWatch
     confinement: Confinement
+
+    @property
+    def node(self) -> Node:
+        return self.place.node
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.place.workspace
 
 
 def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
@@ -80,19 +85,14 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             sampler.watch({"input_in_memory": lambda: resident_share})
         applied = reserved.apply(lambda: _host(bench, reserved, order.guards))
         sampler.watch(applied.columns)
-        duty_cycle = applied.stop_and_go
         pushed, host_times = bench.confinement.pushes(), host.HostTimes()
         sampler.accompany(host_times.take)
         sampler.take(0.0)
         watched = prepared
         if not prepared.stopped_because:
-            launch = _launch(bench, order.command, order.guards, order.environment)
-            if duty_cycle is not None:
-                cycle = protocol.DutyCycle(duty_cycle.period_s, duty_cycle.share, duty_cycle.cpus)
-                launch = replace(launch, duty_cycle=cycle)
             watched = run_to_end(
                 bench.launcher,
-                launch,
+                bench.place.subject(order, applied.stop_and_go),
                 order.guards,
                 bench.workspace,
                 bench.watch,
@@ -103,16 +103,12 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         moments = applied.ended()
         readings = host_times.end()
         _final_sample(sampler, watched)
-        stderr_tail, failure = bench.workspace.stderr_tail(), out_of_memory(reserved.group, order.levels)
+        stderr_tail = bench.workspace.stderr_tail()
         wall_s = watched.exited.wall_s if watched.exited else 0.0
         capped = held_back(pushed, bench.confinement.pushes(), wall_s)
-        if not watched.succeeded and not failure:
-            failure = why_failed(watched, stderr_tail) + out_of_processes(reserved.group, order.guards)
-        if failure and capped:
-            failure += f" (it reached its blast radius: {', '.join(capped)})"
         return Observation(
             watched=watched,
-            failure=failure,
+            failure=_failure(order, reserved, watched, stderr_tail, capped),
             samples=sampler.columns(),
             peak_memory_bytes=sampler.peak_memory_bytes(),
             readings=readings,
@@ -124,6 +120,22 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         )
 
 
+def _failure(
+    order: TrialOrder,
+    reserved: lifecycle.Reserved,
+    watched: Watched,
+    stderr_tail: str,
+    capped: tuple[str, ...],
+) -> str:
+    """Why the subject did not do its work; empty if it did."""
+    if watched.aborted:
+        return watched.stopped_because
+    failure = out_of_memory(reserved.group, order.levels)
+    if not failure and not watched.succeeded:
+        failure = why_failed(watched, stderr_tail) + out_of_processes(reserved.group, order.guards)
+    return failure + f" (it reached its blast radius: {', '.join(capped)})" if failure and capped else failure
+
+
 def _host(bench: Bench, reserved: lifecycle.Reserved, guards: Guards) -> Host:
     init = bench.launcher.confirm_ready(reserved.join_files)
     return Host(init, reserved.group, bench.workspace.scratch, guards.trial_timeout_s)
@@ -133,19 +145,8 @@ def _host(bench: Bench, reserved: lifecycle.Reserved, guards: Guards) -> Host:
 def _reserve(
     bench: Bench, name: str, interventions: Sequence[Intervention], guards: Guards
 ) -> Iterator[lifecycle.Reserved]:
-    limits = node_limits(guards)
-    controllers = controllers_for(intervention.injector.variable for intervention in interventions)
-    with lifecycle.hold(
-        interventions,
-        bench.node,
-        name=f"{bench.journal.header.ownership.prefix}-{name}",
-        controllers=controllers,
-        limits=limits,
-        folders=(bench.workspace.scratch,),
-        journal=bench.journal,
-        actuators=bench.actuators,
-        ready=bench.ahead.take(limits, controllers),
-    ) as reserved:
+    steps = bench.place.steps(name, interventions, guards)
+    with lifecycle.hold(steps, bench.journal, ready=bench.ahead.take(steps.group)) as reserved:
         yield reserved
 
 
@@ -163,9 +164,7 @@ def _final_sample(sampler: Sampler, watched: Watched) -> None:
 def _prepare(bench: Bench, order: TrialOrder, reserved: lifecycle.Reserved) -> tuple[Watched, float | None]:
     """Make the input, and its page cache cold or warm; gives why to go no further, and the share in memory."""
     join_files = reserved.join_files
-    target = bench.workspace.scratch / "in"
-    if order.prepare is not None:
-        launch = _launch(bench, order.prepare, order.guards, order.environment, str(target))
+    if (launch := bench.place.preparation(order)) is not None:
         watched = run_to_end(
             bench.launcher, launch, order.guards, bench.workspace, bench.watch, join_files=join_files
         )
@@ -175,32 +174,9 @@ def _prepare(bench: Bench, order: TrialOrder, reserved: lifecycle.Reserved) -> t
         if not watched.succeeded:
             failure = f"prepare: {why_failed(watched, bench.workspace.stderr_tail())}"
             return Watched(stopped_because=failure), None
-    if not target.exists():
+    if not bench.place.input.exists():
         return Watched(), None
-    share = reserved.treatment.input_in_memory
-    if share is None:
-        share = 0.0 if order.page_cache == "cold" else 1.0
-    return Watched(), page_cache.keep(target, share)
-
-
-def _launch(
-    bench: Bench,
-    program: Program,
-    guards: Guards,
-    environment: tuple[tuple[str, str], ...],
-    stdout: str = "",
-) -> protocol.Launch:
-    scratch, data = str(bench.workspace.scratch), str(bench.workspace.data)
-    basic = {"PATH": os.environ.get("PATH", os.defpath), "HOME": scratch, "LANG": "C.UTF-8"}
-    return protocol.Launch(
-        command=program.on_node(scratch, data),
-        environment=basic | {name: program.fill(text, scratch, data) for name, text in environment},
-        folder=scratch,
-        stdout=stdout,
-        stderr=str(bench.workspace.stderr),
-        file_bytes=int(guards.scratch_bytes),
-        processes=guards.processes,
-    )
+    return Watched(), page_cache.keep(bench.place.input, bench.place.input_share(order, reserved.treatment))
 
 
 @contextmanager
@@ -232,8 +208,7 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
     """
     with _errors_for_users(bench, data=name), _reserve(bench, f"d{number}", (), guards) as reserved:
         bench.workspace.begin_trial()
-        target = bench.workspace.scratch / "out"
-        launch = _launch(bench, program, guards, (), stdout=str(target))
+        launch = bench.place.data(program, guards)
         patient = replace(guards, trial_timeout_s=max(guards.trial_timeout_s, _DATA_TIMEOUT_S))
         watched = run_to_end(
             bench.launcher, launch, patient, bench.workspace, bench.watch, join_files=reserved.join_files
@@ -243,4 +218,4 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
         if not watched.succeeded:
             reason = why_failed(watched, bench.workspace.stderr_tail())
             raise CannotExecute(f"the command that makes {{data}}/{name} failed: {reason}")
-        target.rename(bench.workspace.data / name)
+        bench.place.made_data.rename(bench.workspace.data / name)
