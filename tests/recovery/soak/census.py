@@ -61,7 +61,7 @@ def take(mark: str, state: Path, folders: tuple[Path, ...]) -> Census:
         interfaces=frozenset(os.listdir("/sys/class/net")),
         mounts=frozenset(Path("/proc/self/mountinfo").read_text().splitlines()),
         journals=frozenset(map(str, state.glob("*"))),
-        folders=frozenset(str(path) for folder in folders for path in folder.glob("*")),
+        folders=frozenset(str(path) for folder in folders for path in folder.glob("*insitu*")),
         processes=Counter(command for _, command in _processes(mark)),
         own_descriptors=len(os.listdir("/proc/self/fd")),
     )
