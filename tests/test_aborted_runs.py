@@ -26,6 +26,7 @@ from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import PlannedTrial, TrialRecord, TrialState
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
+from tests.injectors import nodes
 
 
 class Node:
@@ -82,7 +83,7 @@ def prepared(tmp_path: Path) -> experiment.Experiment:
     plan, blueprint = experiment.read(plans.write(tmp_path / "plan"))
     plan = replace(plan, guards=replace(plan.guards, node_wait_s=10.0))
     radius = Radius(allowed(plan.blast_radius, None), NO_CAPS, Demand())
-    return experiment.Experiment(plan, blueprint, (), (), 30, radius)
+    return experiment.Experiment(plan, blueprint, (), (), 30, radius, nodes.node())
 
 
 @pytest.fixture

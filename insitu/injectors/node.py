@@ -7,12 +7,21 @@ import platform
 from pathlib import Path
 
 from insitu.injectors import block_device, ceilings, cgroups, cpufreq, processors, synchronous
-from insitu.injectors.contract import Node
+from insitu.injectors.contract import Network, Node
 from insitu.injectors.network import support
 
 
-def survey(scratch: Path) -> Node:
-    """Describe the node for a subject whose scratch folder is `scratch` (an existing folder)."""
+def survey(scratch: Path, *, try_disk: bool = True, try_network: bool = True) -> Node:
+    """Describe the node for a subject whose scratch folder is `scratch` (an existing folder).
+
+    Parameters
+    ----------
+    try_disk
+        Whether to make a folder below `scratch` for a moment, to see whether it can be synchronous; else that is
+        taken for granted, and nothing is changed at all.
+    try_network
+        Whether to make a link in namespaces of its own for a moment; else there is none.
+    """
     device, problem = block_device.device_under(scratch)
     hierarchies = cgroups.discover()
     allowed = os.sched_getaffinity(0)
@@ -28,6 +37,6 @@ def survey(scratch: Path) -> Node:
         swap_accounted=ceilings.swap_accounted(hierarchies),
         memory_bytes=float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
         frequencies=cpufreq.policies(allowed),
-        synchronous_problem=synchronous.problem_below(scratch),
-        network=support.examine(),
+        synchronous_problem=synchronous.problem_below(scratch) if try_disk else "",
+        network=support.examine() if try_network else Network(),
     )

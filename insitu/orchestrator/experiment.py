@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from insitu.injectors import lifecycle, node, registry
-from insitu.injectors.contract import Capability
+from insitu.injectors.contract import Capability, Node
 from insitu.injectors.errors import InjectorError
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.causal.blueprint import build_blueprint
@@ -55,6 +55,8 @@ class Experiment:
         Budget of executions, replacements included.
     radius
         What it may take of the node.
+    here
+        The node.
     """
 
     plan: Plan
@@ -63,6 +65,7 @@ class Experiment:
     left_unset: tuple[LeftUnset, ...]
     most_trials: int
     radius: Radius
+    here: Node
 
 
 def read(path: Path) -> tuple[Plan, Blueprint]:
@@ -104,7 +107,9 @@ def _understand(plan: Plan) -> tuple[Plan, Blueprint]:
     return plan, blueprint
 
 
-def prepare(plan: Plan, blueprint: Blueprint, workspace: Path, inventory: Inventory | None = None) -> Experiment:
+def prepare(
+    plan: Plan, blueprint: Blueprint, workspace: Path, inventory: Inventory | None = None, *, dry: bool = False
+) -> Experiment:
     """Check a plan against this node: programs, variables, levels.
 
     Parameters
@@ -113,6 +118,8 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path, inventory: Invent
         An existing folder on the disk that the trials would use.
     inventory
         Caps what a run may take of this node.
+    dry
+        Change nothing, not even for a moment.
 
     Raises
     ------
@@ -130,7 +137,7 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path, inventory: Invent
             f"and the plan keeps {format_quantity(plan.guards.free_disk_bytes, 'B')} free",
             hint="choose another disk with --out, free some space, or lower guards.free_disk",
         )
-    here = node.survey(workspace)
+    here = node.survey(workspace, try_disk=not dry, try_network=_uses_network(plan))
     capabilities: list[Capability] = []
     left_unset: list[LeftUnset] = []
     factors: list[Factor] = []
@@ -161,7 +168,13 @@ def prepare(plan: Plan, blueprint: Blueprint, workspace: Path, inventory: Invent
     memory_bytes = HostState(workspace).total_memory_bytes
     radius = radius_of(settled, trials, here, platform.node(), memory_bytes, inventory)
     most = plan.budget.trials if plan.budget.trials is not None else 2 * len(trials)
-    return Experiment(settled, blueprint, tuple(capabilities), tuple(left_unset), most, radius)
+    return Experiment(settled, blueprint, tuple(capabilities), tuple(left_unset), most, radius, here)
+
+
+def _uses_network(plan: Plan) -> bool:
+    """Whether a factor is a variable of the network, which takes a try to know about."""
+    sources = (plan.model.variables[factor.variable].source or "" for factor in plan.factors)
+    return any(source.startswith("net.") for source in sources)
 
 
 def _find_programs(plan: Plan) -> None:

@@ -123,7 +123,7 @@ def test_a_probe_that_fails_ends_the_making_of_data(agent: NodeAgent) -> None:
 def test_waiting_is_over_as_soon_as_the_node_is_well(agent: NodeAgent) -> None:
     flag = agent.bench.workspace.slot / "flag"
     flag.touch()
-    guards = replace(GUARDS, probe=Probe(("sh", "-c", f"rm {flag} 2>/dev/null && exit 1; exit 0"), every_s=0.1))
+    guards = replace(GUARDS, probe=Probe(("sh", "-c", f"rm {flag} 2>/dev/null && exit 1; exit 0"), 0.1, 10.0))
     began = time.time()
     record = agent.run(order("true", guards)).record
     assert record.exit_status == 0

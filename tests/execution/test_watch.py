@@ -166,9 +166,9 @@ def test_a_probe_that_succeeds(watch: HostWatch, tmp_path: Path) -> None:
     ],
 )
 def test_a_probe_that_does_not_succeed(watch: HostWatch, script: str, problem: str) -> None:
-    guards = probing(script)
+    guards = probing(script) if "did not end" in problem else probing(script, timeout_s=20.0)
     with watch.probing(guards):
-        assert first_problem(watch, guards) == problem
+        assert first_problem(watch, guards, within_s=30.0) == problem
 
 
 def test_a_program_that_cannot_be_executed(watch: HostWatch) -> None:

@@ -174,6 +174,14 @@ def test_the_cap_on_processors_holds_and_says_so(tmp_path: Path, journal: Journa
         assert python_in(paths, BURN) == 0
         (bound,) = held_back(before, confinement.pushes(), 1.0)
         assert bound.startswith("cores ")
+
+
+@pytest.mark.root
+def test_a_calm_program_is_not_held_back(tmp_path: Path, journal: Journal) -> None:
+    with (
+        confined(survey(tmp_path), Caps(0.9), journal) as confinement,
+        group_inside(confinement) as paths,
+    ):
         before = confinement.pushes()
         assert execute_in(paths, "sleep", "0.5") == 0
         assert held_back(before, confinement.pushes(), 0.5) == ()

@@ -14,10 +14,12 @@ from insitu.injectors.anomalies.in_force import LoadInForce
 from insitu.injectors.anomalies.load import Kind, Load, Loads
 from insitu.injectors.anomalies.order import StartLoad
 from insitu.injectors.cgroups import GroupPlan
-from insitu.injectors.contract import Node, Part
+from insitu.injectors.contract import Node, Part, Setting
 from insitu.injectors.errors import NotSettable
 from insitu.injectors.journal import Journal
+from insitu.injectors.steps import writes
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
+from insitu.injectors.writing import write_setting
 
 _CONTROLLERS = ("cpu", "cpuacct", "io", "memory")
 _WEIGHT_1, _WEIGHT_2 = 1024, 100
@@ -66,7 +68,15 @@ class LoadActuator:
         self.server.close()
 
     def describe(self, part: Part, name: str) -> tuple[str, ...]:
-        return tuple(f"{load} in {_name(name, load)}" for load in _loads(part))
+        lines: list[str] = []
+        for load in _loads(part):
+            plan = self._group(load, name)
+            lines += [f"mkdir {path}" for path in plan.paths]
+            lines += writes(_weights(plan, load.workers, self._node), plan)
+            if load.kind is Kind.DISK:
+                lines.append(f"mkdir {self._files(load, name)}")
+            lines.append(f"{load} in {_name(name, load)}")
+        return tuple(lines)
 
     def undos(self, part: Part, name: str) -> tuple[Undo, ...]:
         undos: list[Undo] = []
@@ -91,7 +101,8 @@ class LoadActuator:
     def _start(self, load: Load, name: str, host: Host, stack: ExitStack) -> LoadInForce:
         plan = self._group(load, name)
         cgroups.create(plan)
-        _weigh(plan, load.workers, self._node)
+        for setting in _weights(plan, load.workers, self._node):
+            write_setting(setting, plan)
         folder = self._files(load, name) if load.kind is Kind.DISK else None
         if folder is not None:
             folder.mkdir(mode=0o700)
@@ -128,15 +139,13 @@ def _name(trial: str, load: Load) -> str:
     return f"{trial}-{load.kind.replace('_', '-')}"
 
 
-def _weigh(plan: GroupPlan, workers: int, node: Node) -> None:
+def _weights(plan: GroupPlan, workers: int, node: Node) -> tuple[Setting, ...]:
     """Let each worker weigh as much as the subject, as it would without groups; else all together would."""
     if "cpu" not in plan.directories:
-        return
-    group = plan.directories["cpu"]
+        return ()
     if node.hierarchies.version["cpu"] == 1:
-        (group / "cpu.shares").write_text(str(min(_WEIGHT_1 * workers, _MOST_1)))
-    else:
-        (group / "cpu.weight").write_text(str(min(_WEIGHT_2 * workers, _MOST_2)))
+        return (Setting("cpu", "cpu.shares", str(min(_WEIGHT_1 * workers, _MOST_1))),)
+    return (Setting("cpu", "cpu.weight", str(min(_WEIGHT_2 * workers, _MOST_2))),)
 
 
 class _AllInForce:

@@ -55,6 +55,13 @@ def document(limits: Limits) -> dict[str, object]:
     }
 
 
+def plain_lines(limits: Limits) -> Iterator[str]:
+    """The same as `lines`, without markup."""
+    from rich.text import Text
+
+    yield from (Text.from_markup(line).plain for line in lines(limits))
+
+
 def lines(limits: Limits) -> Iterator[str]:
     """For the terminal, in rich's markup."""
     from rich.markup import escape

@@ -23,16 +23,9 @@ _START_S = 6.0
 @contextmanager
 def probe_folder(out: Path) -> Iterator[Path]:
     """A folder on the disk that `out` would be on, made for the check and gone after it."""
-    from insitu.orchestrator.errors import CannotExecute, InputError
+    from insitu.orchestrator.errors import CannotExecute
 
-    parent = out.absolute()
-    while not parent.is_dir():
-        parent = parent.parent
-    if any(parent.resolve().is_relative_to(hidden) for hidden in ("/dev", "/proc", "/sys")):
-        raise InputError(
-            f"a run directory cannot be under {parent}: the sandbox has its own /dev, /proc and /sys",
-            hint="choose another place with --out",
-        )
+    parent = existing_parent(out)
     folder = parent / f"insitu-probe-{secrets.token_hex(4)}"
     try:
         folder.mkdir()
@@ -45,6 +38,27 @@ def probe_folder(out: Path) -> Iterator[Path]:
         yield folder
     finally:
         folder.rmdir()
+
+
+def existing_parent(out: Path) -> Path:
+    """The folder that a run directory would be made in, as far as it exists.
+
+    Raises
+    ------
+    InputError
+        If a run directory cannot be there.
+    """
+    from insitu.orchestrator.errors import InputError
+
+    parent = out.absolute()
+    while not parent.is_dir():
+        parent = parent.parent
+    if any(parent.resolve().is_relative_to(hidden) for hidden in ("/dev", "/proc", "/sys")):
+        raise InputError(
+            f"a run directory cannot be under {parent}: the sandbox has its own /dev, /proc and /sys",
+            hint="choose another place with --out",
+        )
+    return parent
 
 
 Inventoried = Annotated[

@@ -17,16 +17,28 @@ def run(
         typer.Option("--out", help="The run directory: new or empty.", show_default="runs/NAME-DATE"),
     ] = None,
     inventory: machine.Inventoried = None,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Print every write and command instead; change nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print one JSON document.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
 ) -> None:
     """Execute a plan: every trial under its levels, verified; then refit the law and report."""
     import time
 
     from insitu.orchestrator import experiment
-    from insitu.orchestrator.cli import execution
+    from insitu.orchestrator.cli import dry_run, execution
+    from insitu.orchestrator.errors import InputError
 
+    if as_json and not dry:
+        raise InputError("--json is for --dry-run; of a run, insitu show --json tells")
     loaded, blueprint = experiment.read(plan)
     directory = out or Path("runs") / f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if dry:
+        existing = machine.existing_parent(directory)
+        rehearsed = experiment.prepare(loaded, blueprint, existing, machine.inventory(inventory), dry=True)
+        dry_run.show(rehearsed, directory, existing, as_json=as_json)
+        return
     with machine.probe_folder(directory) as folder:
         prepared = experiment.prepare(loaded, blueprint, folder, machine.inventory(inventory))
         machine.try_sandbox(folder)

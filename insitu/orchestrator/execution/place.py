@@ -85,6 +85,12 @@ class Place:
         """The launch of a program that makes a file of the run's data."""
         return self._launch(program, guards, (), self.made_data)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every program in the sandbox finds in its environment."""
+        home = str(self.workspace.scratch)
+        return {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "LANG": "C.UTF-8"}
+
     def _launch(
         self,
         program: Program,
@@ -93,10 +99,9 @@ class Place:
         stdout: Path | None = None,
     ) -> Launch:
         scratch, data = str(self.workspace.scratch), str(self.workspace.data)
-        basic = {"PATH": os.environ.get("PATH", os.defpath), "HOME": scratch, "LANG": "C.UTF-8"}
         return Launch(
             command=program.on_node(scratch, data),
-            environment=basic | {name: program.fill(text, scratch, data) for name, text in environment},
+            environment=self.environment | {name: program.fill(text, scratch, data) for name, text in environment},
             folder=scratch,
             stdout=str(stdout or ""),
             stderr=str(self.workspace.stderr),

@@ -64,6 +64,11 @@ class Workspace:
             make_synchronous(self.scratch)
         os.truncate(self.stderr, 0)
 
+    def describe_trial(self, *, synchronous: bool) -> tuple[str, ...]:
+        """What `begin_trial` does, in words."""
+        made = f"mkdir {self.scratch}"
+        return (made, f"chattr +S {self.scratch}") if synchronous else (made,)
+
     def stderr_tail(self, length: int = 2000) -> str:
         """The end of the subject's standard error."""
         try:

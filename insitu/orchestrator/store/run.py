@@ -119,11 +119,7 @@ class RunStore:
         """
         directory = Path(directory)
         with database.mapped_errors(directory):
-            if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-                raise InputError(
-                    f"{directory} exists and is not an empty directory",
-                    hint="choose another one with --out, or continue a run with `insitu resume`",
-                )
+            refuse_occupied(directory)
             (directory / "samples").mkdir(parents=True, exist_ok=True)
             lock = _lock(directory)
             try:
@@ -390,6 +386,21 @@ class RunStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def refuse_occupied(directory: Path) -> None:
+    """Refuse a directory for a new run; changes nothing.
+
+    Raises
+    ------
+    InputError
+        If the directory holds something already.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InputError(
+            f"{directory} exists and is not an empty directory",
+            hint="choose another one with --out, or continue a run with `insitu resume`",
+        )
 
 
 def _lock(directory: Path) -> int:

@@ -19,6 +19,8 @@ from insitu.orchestrator.plan.types import Probe
 _LARGEST_PACKET = 1 << 16
 _PATIENCE_S = 2.0
 """How much later than its own deadline an answer may come; on a busy node the prober waits for a processor."""
+_START_S = 20.0
+"""How long the prober may take until its first answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ class Prober:
                 break
         now = time.monotonic()
         silent_s = now - max(self._asked_at, self._well_at)
-        if not self._problem and silent_s > self.probe.every_s + self.probe.timeout_s + _PATIENCE_S:
+        late_s = _START_S if math.isinf(self._well_at) else _PATIENCE_S
+        if not self._problem and silent_s > self.probe.every_s + self.probe.timeout_s + late_s:
             self._problem = f"the process that executes the probe has been silent for {silent_s:.1f} s"
         return Heard(self._problem, now - self._well_at <= self.probe.every_s)
 
