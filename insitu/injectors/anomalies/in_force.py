@@ -74,6 +74,8 @@ class LoadInForce:
         readings = {"open_s": self._open_s, "demand": self._demand, "cpu_s": self._cpu_s}
         if self._load.kind in MOVED:
             readings[MOVED[self._load.kind]] = self._moved_bytes
+        if self._load.kind is Kind.DISK and self._group.counts_writes:
+            readings["write_ops"] = self._group.written_ops
         if self._load.kind is Kind.MEMORY:
             readings["resident_bytes"] = self._resident_bytes
         return readings
