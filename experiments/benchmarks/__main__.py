@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from experiments.benchmarks import orchestration, prediction, reaction, sampling, startup
+from experiments.benchmarks import (
+    apply_undo,
+    disturbance,
+    levels,
+    orchestration,
+    prediction,
+    reaction,
+    sampling,
+    startup,
+)
 
 BENCHMARKS = {
     "startup": startup.main,
@@ -12,6 +21,9 @@ BENCHMARKS = {
     "orchestration": orchestration.both,
     "prediction": prediction.main,
     "reaction": reaction.main,
+    "levels": levels.main,
+    "apply_undo": apply_undo.main,
+    "disturbance": disturbance.main,
 }
 
 if __name__ == "__main__":

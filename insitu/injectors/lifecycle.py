@@ -16,7 +16,7 @@ from pathlib import Path
 from insitu.injectors import cgroups
 from insitu.injectors.actuator import Actuator, Host, InForce, Moment
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Part, Setting, StopAndGo, Treatment
-from insitu.injectors.errors import NotSettable, UndoFailed
+from insitu.injectors.errors import ForeignState, NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.quantities import spelled
 from insitu.injectors.treatment import Intervention, joined
@@ -70,7 +70,8 @@ class Reserved:
     treatment: Treatment
     _name: str
     _plan: cgroups.GroupPlan
-    _prior: tuple[str, ...]
+    _changes: tuple[Undo, ...]
+    _changed: list[Undo]
     _actuators: Actuators
     _stack: ExitStack
 
@@ -89,8 +90,13 @@ class Reserved:
         """
         for setting in self.treatment.settings:
             write_setting(setting, self._plan)
-        for value, prior in zip(self.treatment.host_values, self._prior, strict=True):
-            change_value(value, prior)
+        for value, change in zip(self.treatment.host_values, self._changes, strict=True):
+            self._changed.append(change)
+            try:
+                change_value(value, change.prior)
+            except ForeignState:  # not written, so what it reads is somebody else's
+                self._changed.remove(change)
+                raise
         in_force = [
             self._stack.enter_context(self._actuators[type(part)].hold(part, self._name, host()))
             for part in self.treatment.parts
@@ -255,19 +261,18 @@ def hold(
     group = ready or make_group(node, name, controllers, limits, journal)
     undos = [undo for part in treatment.parts for undo in actuators[type(part)].undos(part, name)]
     undos += [*group.undos, *(Undo(UndoKind.FOLDER, str(path)) for path in folders)]
+    changed: list[Undo] = []
     intent: int | None = None
     try:
-        prior = tuple(snapshot(value) for value in treatment.host_values)
-        changes = [
-            Undo(UndoKind.VALUE, value.path, prior=text, written=value.reads_back or value.text)
-            for value, text in zip(treatment.host_values, prior, strict=True)
-        ]
-        undos = [*reversed(changes), *undos]
-        intent = journal.intend(undos, _described(treatment, actuators, name))
+        changes = tuple(
+            Undo(UndoKind.VALUE, value.path, prior=snapshot(value), written=value.reads_back or value.text)
+            for value in treatment.host_values
+        )
+        intent = journal.intend([*reversed(changes), *undos], _described(treatment, actuators, name))
         with ExitStack() as stack:
-            yield Reserved(group.plan.directories, treatment, name, group.plan, prior, actuators, stack)
+            yield Reserved(group.plan.directories, treatment, name, group.plan, changes, changed, actuators, stack)
     finally:
-        failures = carry_out_all(undos, journal.header.ownership)
+        failures = carry_out_all([*reversed(changed), *undos], journal.header.ownership)
         if failures:
             raise UndoFailed("; ".join(failures), "insitu recover")
         journal.done(group.intent)
