@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from experiments.benchmarks import anomalies, orchestration, prediction, reaction, sampling, startup
+from experiments.benchmarks import (
+    anomalies,
+    apply_undo,
+    disturbance,
+    levels,
+    orchestration,
+    prediction,
+    reaction,
+    sampling,
+    startup,
+)
 
 BENCHMARKS = {
     "startup": startup.main,
@@ -13,6 +23,9 @@ BENCHMARKS = {
     "prediction": prediction.main,
     "anomalies": anomalies.main,
     "reaction": reaction.main,
+    "levels": levels.main,
+    "apply_undo": apply_undo.main,
+    "disturbance": disturbance.main,
 }
 
 if __name__ == "__main__":

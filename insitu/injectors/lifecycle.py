@@ -16,7 +16,7 @@ from pathlib import Path
 from insitu.injectors import cgroups
 from insitu.injectors.actuator import Host, InForce, Moment
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo, Treatment
-from insitu.injectors.errors import NotSettable, UndoFailed
+from insitu.injectors.errors import ForeignState, NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.quantities import spelled
 from insitu.injectors.steps import Actuators, GroupSteps, HoldSteps, plan_group
@@ -58,7 +58,8 @@ class Reserved:
     """A trial's own group and folders, made and journalled, nothing set yet."""
 
     _steps: HoldSteps
-    _prior: tuple[str, ...]
+    _changes: tuple[Undo, ...]
+    _changed: list[Undo]
     _stack: ExitStack
 
     @property
@@ -87,8 +88,13 @@ class Reserved:
         steps = self._steps
         for setting in steps.treatment.settings:
             write_setting(setting, steps.group.plan)
-        for value, prior in zip(steps.treatment.host_values, self._prior, strict=True):
-            change_value(value, prior)
+        for value, change in zip(steps.treatment.host_values, self._changes, strict=True):
+            self._changed.append(change)
+            try:
+                change_value(value, change.prior)
+            except ForeignState:  # not written, so what it reads is somebody else's
+                self._changed.remove(change)
+                raise
         in_force = [
             self._stack.enter_context(steps.actuators[type(part)].hold(part, steps.name, host()))
             for part in steps.treatment.parts
@@ -248,19 +254,18 @@ def hold(steps: HoldSteps, journal: Journal, ready: ReadyGroup | None = None) ->
             ready.remove(journal)
         raise
     group = ready or make_group(steps.group, journal)
+    changed: list[Undo] = []
     intent: int | None = None
     try:
-        prior = tuple(snapshot(value) for value in steps.treatment.host_values)
-        changes = [
-            Undo(UndoKind.VALUE, value.path, prior=text, written=value.reads_back or value.text)
-            for value, text in zip(steps.treatment.host_values, prior, strict=True)
-        ]
-        undos = (*reversed(changes), *undos)
-        intent = journal.intend(undos, steps.lines())
+        changes = tuple(
+            Undo(UndoKind.VALUE, value.path, prior=snapshot(value), written=value.reads_back or value.text)
+            for value in steps.treatment.host_values
+        )
+        intent = journal.intend([*reversed(changes), *undos], steps.lines())
         with ExitStack() as stack:
-            yield Reserved(steps, prior, stack)
+            yield Reserved(steps, changes, changed, stack)
     finally:
-        failures = carry_out_all(undos, journal.header.ownership)
+        failures = carry_out_all([*reversed(changed), *undos], journal.header.ownership)
         if failures:
             raise UndoFailed("; ".join(failures), "insitu recover")
         journal.done(group.intent)

@@ -51,8 +51,11 @@ def change_value(value: HostValue, prior: str) -> None:
 
     Raises
     ------
+    ForeignState
+        If somebody else has changed it since; it is left alone.
     InjectorError
-        If somebody else has changed it, the kernel refuses it, or it does not read back.
+        If the kernel refuses it, or makes something else of it: then it is written back at once, since whoever
+        recovers could not tell that what it reads is due to us.
     """
     try:
         if (now := host_value.read_value(value.path)) != prior:
@@ -62,7 +65,10 @@ def change_value(value: HostValue, prior: str) -> None:
             )
         host_value.write_value(value.path, value.text)
         seen = host_value.read_value(value.path)
+        fits = seen.split() == (value.reads_back or value.text).split()
+        if not fits:
+            host_value.write_value(value.path, prior)
     except OSError as exc:
         raise NotSettable(f"cannot write {value.text!r} to {value.path}: {exc.strerror}", _REMEDY) from exc
-    if seen.split() != (value.reads_back or value.text).split():
+    if not fits:
         raise InjectorError(f"{value.path} reads back {seen.strip()!r} after {value.text!r} was written")

@@ -1,0 +1,135 @@
+"""Are levels reached? Requested, what we report as achieved, and a truth that none of our counters enters.
+
+For processors the truth is the subject's own resource usage, for disks the bytes or requests that it was told
+to move, over its own time. A trial that the machine disturbed is repeated, and a row that stays so says it.
+`python -m experiments.benchmarks.levels PART ...` runs some parts only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from experiments.benchmarks.trials import GUARDS, agent_here, burn, order
+from insitu.orchestrator.execution.agent import NodeAgent
+from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder
+from insitu.orchestrator.store.records import TrialRecord, TrialState
+from insitu.orchestrator.units import format_quantity
+
+CORES = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 1.9, 2.0)
+RATES_MB = (1, 5, 20, 50, 100, 200)
+REQUESTS = (10, 100, 1000, 5000)
+CPU_TARGET, DISK_TARGET = 0.02, 0.03
+_BURN_S, _MOVE_S, _SHORT_S = 2.5, 4.5, 0.6
+_ATTEMPTS = 3
+_BLOCK = 1 << 20
+_DATA_BYTES = round(max(RATES_MB) * 1e6 * _MOVE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One level; `truth` gives the rate from a record."""
+
+    what: str
+    order: TrialOrder
+    truth: Callable[[TrialRecord], float]
+    target: float | None
+
+    @property
+    def asked(self) -> SetLevel:
+        return self.order.levels[0]
+
+
+def cores() -> Iterator[Row]:
+    """Busy processes under a quota."""
+    for level in CORES:
+        for count in (1, 4):
+            if level <= count:
+                asked = SetLevel("cores", "cpu.cores", "core", level)
+                yield Row(f"cpu.cores, {count} processes", burn(count, _BURN_S, asked), _usage, CPU_TARGET)
+
+
+def _usage(record: TrialRecord) -> float:
+    measured = record.measurements
+    return (measured["user_time"] + measured["system_time"]) / measured["wall_time"]
+
+
+def disk(direction: str) -> Iterator[Row]:
+    """Direct transfers, as long ones and as ones of a few slices of the kernel's accounting."""
+    for seconds, target in ((_MOVE_S, DISK_TARGET), (_SHORT_S, None)):
+        for rate in RATES_MB:
+            count = max(1, round(rate * 1e6 * seconds / _BLOCK))
+            level = SetLevel("rate", f"disk.{direction}_rate", "B/s", rate * 1e6)
+            what = level.injector if target else f"{level.injector}, {count * _BLOCK / rate / 1e6:.1f} s"
+            yield Row(what, _dd(direction, _BLOCK, count, level), _moved(count * _BLOCK), target)
+
+
+def requests(direction: str) -> Iterator[Row]:
+    """Direct requests of a page each."""
+    for rate in REQUESTS:
+        level = SetLevel("requests", f"disk.{direction}_iops", "1/s", float(rate))
+        count = round(rate * _MOVE_S)
+        yield Row(level.injector, _dd(direction, 4096, count, level), _moved(count), DISK_TARGET)
+
+
+def _dd(direction: str, block: int, count: int, level: SetLevel) -> TrialOrder:
+    ends = ("if={data}/blob", "of=/dev/null", "iflag=direct")
+    if direction == "write":
+        ends = ("if=/dev/zero", "of={scratch}/out", "oflag=direct")
+    return order("dd", *ends, f"bs={block}", f"count={count}", levels=(level,))
+
+
+def _moved(amount: float) -> Callable[[TrialRecord], float]:
+    return lambda record: amount / record.measurements["wall_time"]
+
+
+def measure(agent: NodeAgent, row: Row) -> bool:
+    """Print a row; gives whether it is what it should be."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        record = agent.run(row.order).record
+        if record.state is TrialState.VALID or attempt == _ATTEMPTS:
+            break
+    if record.state is TrialState.FAILED:
+        print(f"{row.what:28} FAILED: {'; '.join(record.reasons)}", flush=True)
+        return False
+    (level,) = record.levels
+    wanted = row.asked.level
+    truth, achieved = row.truth(record), level.achieved or 0.0
+    off = [seen / wanted - 1 for seen in (achieved, truth)]
+    ok = row.target is None or all(abs(one) <= row.target for one in off)
+    verdict = "" if row.target is None else "ok" if ok else "MISSED"
+    if record.state is not TrialState.VALID:
+        verdict, ok = f"disturbed: {record.reasons[0]}", False
+    print(
+        f"{row.what:28}{format_quantity(wanted, row.asked.unit):>10}"
+        f"{format_quantity(achieved, row.asked.unit, 4):>13}{off[0]:>+8.2%}"
+        f"{format_quantity(truth, row.asked.unit, 4):>13}{off[1]:>+8.2%}"
+        f"{f'{row.target:.0%}' if row.target else '':>7}  {verdict}",
+        flush=True,
+    )
+    return ok
+
+
+PARTS: dict[str, Callable[[], Iterator[Row]]] = {
+    "cores": cores,
+    "read": lambda: disk("read"),
+    "write": lambda: disk("write"),
+    "read-requests": lambda: requests("read"),
+    "write-requests": lambda: requests("write"),
+}
+
+
+def main(*parts: str) -> None:
+    """Print a row per level."""
+    print(f"{'variable':28}{'requested':>10}{'achieved':>13}{'off':>8}{'truth':>13}{'off':>8}{'target':>7}")
+    chosen = parts or tuple(PARTS)
+    with agent_here() as agent:
+        if any(part.startswith("read") for part in chosen):
+            agent.make_data((("blob", Program(("head", "-c", str(_DATA_BYTES), "/dev/zero"))),), GUARDS)
+        outcomes = [measure(agent, row) for part in chosen for row in PARTS[part]()]
+    print(f"{sum(outcomes)} of {len(outcomes)} within their targets")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
