@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 from insitu.injectors.demand import Demand
 from insitu.injectors.errors import NotSettable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from insitu.injectors.cgroups import Hierarchies
     from insitu.injectors.cpufreq import FrequencyPolicy
 
-    Samples = Mapping[str, np.ndarray]
-    """Column to values over time, equally long; ``time_s`` counts from the subject's start."""
+Samples: TypeAlias = "Mapping[str, np.ndarray]"
+"""Column to values over time, equally long; ``time_s`` counts from the subject's start."""
 
 
 @dataclass(frozen=True, slots=True)
