@@ -148,7 +148,7 @@ class Lease:
         except (OSError, subprocess.SubprocessError) as exc:
             os.close(ours)
             self._problem = f"no guard can be started: {exc}"
-            raise NoGuard(self._problem, "insitu doctor") from exc
+            raise NoGuard(self._problem, "free what is lacking, then: insitu resume RUN") from exc
         finally:
             os.close(theirs)
         before, self._pipe = self._pipe, ours
@@ -180,7 +180,7 @@ class Lease:
                 if self._pipe >= 0:
                     self._say(RENEW)
         if status:
-            raise subprocess.CalledProcessError(status, command[:3])
+            raise subprocess.SubprocessError(f"it ended with status {status}")
 
     def _dismiss(self, pipe: int) -> None:
         if pipe < 0:

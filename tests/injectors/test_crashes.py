@@ -202,15 +202,17 @@ class Play:
         """Whatever has happened, one recovery that nobody disturbs makes it good, or says what it cannot."""
         for actor in self.living():
             actor.kill()
-        fates = set(recover_to_the_end(self.world))
+        disputed = not self.rebooted and self.world.disputed_values()
+        fates = recover_to_the_end(self.world)
         self.world.assert_others_untouched()
-        if self.world.foreign_changes and Fate.DIRTY in fates:
-            assert self.world.journal_path() is not None, "what could not be undone stays on record"
+        if disputed:
+            assert fates == [Fate.DIRTY]
+            assert self.world.disputed_values() == disputed, "what could not be undone stays on record"
             assert self.world.marked_folders() == []
             assert self.world.marked_processes() == []
             assert self.world.changed_values() == []
         else:
-            assert fates <= {Fate.CLEAN}
+            assert set(fates) <= {Fate.CLEAN}
             self.world.assert_clean()
 
     def _step(self, actor: Stepped) -> None:

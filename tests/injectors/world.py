@@ -145,6 +145,12 @@ class World:
                 found.append(process)
         return found
 
+    def disputed_values(self) -> set[Path]:
+        """Those that are to be put back, and that somebody else has changed since."""
+        path = self.journal_path()
+        pending = read(path).pending if path else ()
+        return {Path(undo.path) for undo in pending} & set(self.foreign_changes)
+
     # what must hold
 
     def assert_journalled(self) -> None:
