@@ -113,6 +113,10 @@ class MemoryLimit(_Memory):
         swap = (Setting("memory", "memory.memsw.limit_in_bytes", text),) if node.swap_accounted else ()
         return Treatment((Setting("memory", "memory.limit_in_bytes", text), *swap))
 
+    def demand(self, level: float) -> Demand:
+        """What the subject may take, as the level says."""
+        return Demand(memory_bytes=level)
+
 
 class MemoryHigh(_Memory):
     """Bytes beyond which the kernel slows the subject down and takes pages back, and never kills it.

@@ -139,7 +139,7 @@ def _check_host_wide(factor: Factor, plan: Plan, says: Sequence[HostWide], node:
     """A value of the whole host is set only if everybody who has a say allows it."""
     variable = plan.model.variables[factor.variable]
     name = variable.source or ""
-    injector = registry.injectors()[name]
+    injector = registry.injectors()[name].configured(factor.options)
     if not injector.capability(node).settable:
         return
     if not any(injector.treatment(level, node).host_values for level in factor.levels):

@@ -102,7 +102,7 @@ def _trial(prepared: Experiment, rehearsal: Rehearsal, steps: TrialSteps) -> Ite
     which = ("trial " if len(steps.trials) == 1 else "trials ") + ", ".join(map(str, steps.trials))
     yield ""
     yield f"{which}: {levels}"
-    yield "  made (of later trials ahead of them, as RUN-g1, RUN-g2, ...)"
+    yield "  made (of later trials ahead of them, as insitu-RUN-g1, insitu-RUN-g2, ...)"
     yield from (f"    {line}" for line in (*steps.group, *steps.scratch))
     if steps.preparation is not None:
         yield "  the input"
@@ -115,10 +115,13 @@ def _trial(prepared: Experiment, rehearsal: Rehearsal, steps: TrialSteps) -> Ite
 
 
 def _launch(launch: Launch, rehearsal: Rehearsal) -> Iterator[str]:
-    own = [f"{name}={text}" for name, text in launch.environment.items()]
-    own = [variable for variable in own if variable not in rehearsal.environment]
+    own = [
+        f"{name}={shlex.quote(text)}"
+        for name, text in launch.environment.items()
+        if f"{name}={text}" not in rehearsal.environment
+    ]
     into = f" > {launch.stdout}" if launch.stdout else ""
-    yield f"{shlex.join([*own, *launch.command])}{into}"
+    yield " ".join([*own, shlex.join(launch.command)]) + into
     if (cycle := launch.duty_cycle) is not None:
         yield (f"SIGSTOP and SIGCONT: {cycle.share:.1%} of every {cycle.period_s:g} s, on {cycle.cpus} processors")
 
