@@ -1,8 +1,8 @@
-"""The far end of one trial's link: a namespace that answers for every address, and relays to the host's network.
+"""The far end of one trial's link, and the relay from there to the host's network.
 
 Runs in a process of its own, forked for the trial and ended with it. The subject's end of a pair of interfaces is
-in its namespace, the other one here; nothing leads from here to the host's network but sockets that were made
-there. So nothing of the host's configuration changes, and all of this ends with the process.
+in its namespace, the other one in the gateway's; nothing leads from there to the host's network but sockets that
+were made in the host's. So nothing of the host's configuration changes, and all of this ends with the process.
 """
 
 from __future__ import annotations
@@ -10,45 +10,54 @@ from __future__ import annotations
 import os
 import resource
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from insitu.injectors.network import addresses, namespaces, nftables, shaping
+from insitu.injectors.network import addresses, namespaces, shaping
 from insitu.injectors.network import rtnetlink as rt
 from insitu.injectors.network.datagrams import Flows, Peer, answering
+from insitu.injectors.network.host_view import HostView
 from insitu.injectors.network.knocks import Doorkeeper, Wire
 from insitu.injectors.network.link import Link
 from insitu.injectors.network.loop import Loop
-from insitu.injectors.network.loopback import Service, StandIns, services_of_host
-from insitu.injectors.network.netlink import Netlink
+from insitu.injectors.network.loopback import StandIns
+from insitu.injectors.network.netlink import Message, Netlink
 from insitu.injectors.network.packets import Address, Ends
+from insitu.injectors.network.room import Room, original_target, transparent
 
-_IP_TRANSPARENT, _IP_RECVORIGDSTADDR = 19, 20
-_IPV6_TRANSPARENT, _IPV6_RECVORIGDSTADDR = 75, 74
 _LARGEST = 1 << 16
 
 MakeSocket = Callable[[socket.AddressFamily, socket.SocketKind], socket.socket]
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    """The two ends of a link: the subject's namespace and the gateway's.
+class Order:
+    """A link to make.
 
     Attributes
     ----------
+    init
+        A process in the subject's namespaces.
     name
-        Of both interfaces.
+        Of the interfaces at both ends.
     """
 
+    init: int
     name: str
+    link: Link
+    host: HostView
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The two ends of a link: the subject's namespace, and the gateway's room."""
+
     subject: int
-    gateway: int
+    room: Room
     in_subject: Netlink
-    in_gateway: Netlink
 
     @contextmanager
     def at_subject(self) -> Iterator[None]:
@@ -57,7 +66,7 @@ class Sides:
         try:
             yield
         finally:
-            namespaces.enter(self.gateway, namespaces.CLONE_NEWNET)
+            namespaces.enter(self.room.namespace, namespaces.CLONE_NEWNET)
 
     def subject_socket(self, family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
         with self.at_subject():
@@ -69,10 +78,8 @@ class Gateway:
 
     Parameters
     ----------
-    init
-        A process in the subject's namespaces.
-    name
-        Of the interfaces.
+    room
+        One that the caller is in; ``None`` if it has none yet.
     host_socket
         Makes a socket in the host's network.
 
@@ -80,39 +87,36 @@ class Gateway:
     ------
     OSError
         If the kernel refuses a part of it.
+
+    Attributes
+    ----------
+    slow_to_close
+        An open file on which the kernel waits for a grace period when it is closed.
     """
 
-    def __init__(self, init: int, name: str, link: Link, host_socket: MakeSocket) -> None:
-        _allow_many_sockets()
-        services = services_of_host()
-        has_ipv6 = _host_has_ipv6()
-        self.sides = _make_ends(init, name)
-        bundles = (shaping.bundle_packets(link, link.rate_in), shaping.bundle_packets(link, link.rate_out))
-        _raise_link(self.sides, has_ipv6, bundles)
-        shaping.shape(self.sides.in_subject, self.sides.in_gateway, link)
-        self._loop = Loop()
+    def __init__(self, order: Order, room: Room | None, host_socket: MakeSocket) -> None:
+        self.sides = _meet(order, room)
+        _raise_link(self.sides, order)
+        shaping.shape(self.sides.in_subject, self.sides.room.netlink, order.link)
         self._host_socket = host_socket
-        self._relay(services, has_ipv6)
-
-    def _relay(self, services: tuple[Service, ...], has_ipv6: bool) -> None:
-        versions = (socket.AF_INET, socket.AF_INET6) if has_ipv6 else (socket.AF_INET,)
-        listeners = tuple(_transparent(family, socket.SOCK_STREAM) for family in versions)
-        nftables.catch_all(addresses.LINK_INDEX, addresses.LOOPBACK_INDEX, addresses.ANY_PORT)
+        self._loop = Loop()
         self._flows = Flows(self._loop)
-        self._stand_ins = StandIns(self._loop, services, self.sides.subject_socket)
-        wire = Wire(self.sides.name)
-        take = self._host_socket
-        Doorkeeper(
-            self._loop, wire, listeners, lambda family: take(family, socket.SOCK_STREAM), self._where_to_connect
-        )
-        for family in versions:
-            waiting = _transparent(family, socket.SOCK_DGRAM)
+        _allow_many_sockets()
+        self._stand_ins = StandIns(self._loop, order.host.services, self.sides.subject_socket)
+        wire = Wire(order.name)
+        self.slow_to_close = wire.socket.fileno()
+        take, listeners = self._host_stream, self.sides.room.listeners
+        Doorkeeper(self._loop, wire, listeners, take, self._where_to_connect)
+        for waiting in self.sides.room.receivers:
             self._loop.watch(waiting.fileno(), lambda waiting=waiting: self._receive(waiting))  # type: ignore[misc]
 
     def run(self) -> None:
         """Relay until the process is ended."""
         while True:
             self._loop.turn()
+
+    def _host_stream(self, family: socket.AddressFamily) -> socket.socket:
+        return self._host_socket(family, socket.SOCK_STREAM)
 
     def _where_to(self, kind: socket.SocketKind, ends: Ends) -> tuple[Address, int] | None:
         if ends.target == addresses.GATEWAY.ip:
@@ -130,7 +134,7 @@ class Gateway:
                 return
             except OSError:
                 continue
-            target = _original_target(notes)
+            target = original_target(notes)
             if target is not None:
                 source: Peer = peer[:2]
                 between = (source, target)
@@ -145,8 +149,7 @@ class Gateway:
         outer = self._host_socket(family, socket.SOCK_DGRAM)
         outer.setblocking(False)
         outer.connect((str(where[0]), where[1]))
-        inner = _make_transparent(socket.socket(ends.family, socket.SOCK_DGRAM))
-        return answering(inner, target, source), outer
+        return answering(transparent(ends.family, socket.SOCK_DGRAM), target, source), outer
 
 
 def _allow_many_sockets() -> None:
@@ -154,82 +157,34 @@ def _allow_many_sockets() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _host_has_ipv6() -> bool:
-    """Whether the caller's namespace has an address of IPv6 that leads anywhere."""
-    try:
-        lines = Path("/proc/net/if_inet6").read_text().splitlines()
-    except OSError:
-        return False
-    return any(line.split()[3] == "00" for line in lines)  # of global scope
-
-
-def _make_ends(init: int, name: str) -> Sides:
-    """Enter a namespace of our own that is of the subject's user namespace, and open both."""
-    subject, user = (os.open(f"/proc/{init}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "user"))
+def _meet(order: Order, room: Room | None) -> Sides:
+    """Open the subject's namespace, and be in a room of the same user namespace."""
+    folder = f"/proc/{order.init}/ns"
+    subject, user = (os.open(f"{folder}/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "user"))
     if not namespaces.is_own(user, "user"):
         namespaces.enter(user, namespaces.CLONE_NEWUSER)
+        room = None
     os.close(user)
+    room = room or Room.enter(has_ipv6=order.host.has_ipv6)
     namespaces.enter(subject, namespaces.CLONE_NEWNET)
     in_subject = Netlink()
-    namespaces.leave(namespaces.CLONE_NEWNET)
-    gateway = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    for switch in ("all", "default"):  # requests to connect come back in by the loopback
-        Path(f"/proc/sys/net/ipv4/conf/{switch}/rp_filter").write_text("0")
-    return Sides(name, subject, gateway, in_subject, Netlink())
+    namespaces.enter(room.namespace, namespaces.CLONE_NEWNET)
+    return Sides(subject, room, in_subject)
 
 
-def _raise_link(sides: Sides, has_ipv6: bool, bundles: tuple[int, int]) -> None:
+def _raise_link(sides: Sides, order: Order) -> None:
     link, hardware = addresses.LINK_INDEX, (addresses.HARDWARE_GATEWAY, addresses.HARDWARE_SUBJECT)
-    sides.in_gateway.request(rt.veth_pair(sides.name, link, hardware, sides.subject, bundles))
-    own_6 = [rt.no_own_address(link)] if Path("/proc/net/if_inet6").exists() else []
-    far, near = addresses.GATEWAY, addresses.SUBJECT
-    far_6, near_6 = addresses.GATEWAY_6, addresses.SUBJECT_6
-    at_gateway = [*own_6, rt.up(addresses.LOOPBACK_INDEX), rt.up(link), rt.address(link, far)]
-    at_gateway += [rt.neighbour(link, near.ip, hardware[1]), rt.everything_is_local(addresses.LOOPBACK_INDEX, 4)]
-    at_subject = [*own_6, rt.up(addresses.LOOPBACK_INDEX), rt.up(link), rt.address(link, near)]
-    at_subject += [rt.neighbour(link, far.ip, hardware[0]), rt.default_route(link, far.ip)]
-    if has_ipv6:
-        at_gateway += [rt.address(link, far_6), rt.neighbour(link, near_6.ip, hardware[1])]
-        at_gateway += [rt.everything_is_local(addresses.LOOPBACK_INDEX, 6)]
-        at_subject += [rt.address(link, near_6), rt.neighbour(link, far_6.ip, hardware[0])]
-        at_subject += [rt.default_route(link, far_6.ip)]
-    sides.in_gateway.request(*at_gateway)
+    rates = (order.link.rate_in, order.link.rate_out)
+    bundles = (shaping.bundle_packets(order.link, rates[0]), shaping.bundle_packets(order.link, rates[1]))
+    sides.room.netlink.request(rt.veth_pair(order.name, link, hardware, sides.subject, bundles))
+    kernel_has_ipv6 = Path("/proc/net/if_inet6").exists()
+    ready: list[Message] = [rt.no_own_address(link)] if kernel_has_ipv6 else []
+    ready.append(rt.up(link))
+    at_gateway, at_subject = [*ready], [rt.up(addresses.LOOPBACK_INDEX), *ready]
+    both = ((addresses.GATEWAY, addresses.SUBJECT), (addresses.GATEWAY_6, addresses.SUBJECT_6))
+    for far, near in both[: 2 if sides.room.has_ipv6 else 1]:
+        at_gateway += [rt.address(link, far), rt.neighbour(link, near.ip, hardware[1])]
+        at_subject += [rt.address(link, near), rt.neighbour(link, far.ip, hardware[0])]
+        at_subject.append(rt.default_route(link, far.ip))
+    sides.room.netlink.request(*at_gateway)
     sides.in_subject.request(*at_subject)
-
-
-def _transparent(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
-    """A socket that takes what is for any address and port."""
-    waiting = _make_transparent(socket.socket(family, kind))
-    waiting.setblocking(False)
-    if family == socket.AF_INET6:
-        waiting.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    if kind == socket.SOCK_DGRAM:
-        level, option = (
-            (socket.IPPROTO_IP, _IP_RECVORIGDSTADDR)
-            if family == socket.AF_INET
-            else (socket.IPPROTO_IPV6, _IPV6_RECVORIGDSTADDR)
-        )
-        waiting.setsockopt(level, option, 1)
-    waiting.bind(("", addresses.ANY_PORT))
-    if kind == socket.SOCK_STREAM:
-        waiting.listen(4096)
-    return waiting
-
-
-def _make_transparent(fresh: socket.socket) -> socket.socket:
-    if fresh.family == socket.AF_INET:
-        fresh.setsockopt(socket.IPPROTO_IP, _IP_TRANSPARENT, 1)
-    else:
-        fresh.setsockopt(socket.IPPROTO_IPV6, _IPV6_TRANSPARENT, 1)
-    return fresh
-
-
-def _original_target(notes: list[tuple[int, int, bytes]]) -> Peer | None:
-    for level, kind, data in notes:
-        if (level, kind) == (socket.IPPROTO_IP, _IP_RECVORIGDSTADDR):
-            port, packed = struct.unpack_from("!2xH4s", data)
-            return str(ip_address(packed)), port
-        if (level, kind) == (socket.IPPROTO_IPV6, _IPV6_RECVORIGDSTADDR):
-            port, packed = struct.unpack_from("!2xH4x16s", data)
-            return str(ip_address(packed)), port
-    return None

@@ -8,78 +8,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
-from pathlib import Path
+from ipaddress import ip_address
 
 from insitu.injectors.network import addresses
 from insitu.injectors.network.datagrams import Flows, answering
 from insitu.injectors.network.loop import Loop
 from insitu.injectors.network.packets import Address, Ends
+from insitu.injectors.network.socket_table import Service
 from insitu.injectors.network.streams import Stream, reset
 
-_LISTENS, _UNCONNECTED = "0A", "07"
 _LARGEST = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A socket of the host's that waits for others; `kind` is SOCK_STREAM or SOCK_DGRAM."""
-
-    kind: socket.SocketKind
-    address: Address
-    port: int
-
-    @property
-    def family(self) -> socket.AddressFamily:
-        return socket.AF_INET if self.address.version == 4 else socket.AF_INET6
-
-
-def services_of_host() -> tuple[Service, ...]:
-    """What can be reached through the loopback of the caller's network namespace, the widest addresses first."""
-    found: dict[Service, None] = {}
-    low, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
-    for kind, table, state in (
-        (socket.SOCK_STREAM, "tcp", _LISTENS),
-        (socket.SOCK_DGRAM, "udp", _UNCONNECTED),
-    ):
-        for address, port in _waiting(table, state):
-            wide = address.is_unspecified
-            if not (wide or address.is_loopback):
-                continue  # reached by its own address
-            if kind == socket.SOCK_DGRAM and wide and port >= low:
-                continue  # a client's, not a service
-            found[Service(kind, address, port)] = None
-            if wide and address.version == 6:  # unless it says otherwise, it serves version 4, too
-                found[Service(kind, ip_address("0.0.0.0"), port)] = None  # noqa: S104 - as the service does
-    return tuple(sorted(found, key=lambda service: not service.address.is_unspecified))
-
-
-def _waiting(table: str, state: str) -> list[tuple[Address, int]]:
-    """Addresses and ports in one state; sockets that listen stand first in the tables of TCP."""
-    found: list[tuple[Address, int]] = []
-    for name in (table, f"{table}6"):
-        try:
-            with open(f"/proc/net/{name}", encoding="ascii") as lines:
-                next(lines)
-                for line in lines:
-                    fields = line.split()
-                    if fields[3] == state:
-                        found.append(_read(fields[1]))
-                    elif table == "tcp":
-                        break
-        except FileNotFoundError:  # no IPv6
-            continue
-    return found
-
-
-def _read(text: str) -> tuple[Address, int]:
-    words, port = text.split(":")
-    data = b"".join(bytes.fromhex(words[place : place + 8])[::-1] for place in range(0, len(words), 8))
-    address = ip_address(data)
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return address, int(port, 16)
 
 
 class StandIns:

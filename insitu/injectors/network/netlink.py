@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-ROUTE, NETFILTER = 0, 12
-"""Families of netlink sockets: NETLINK_ROUTE, NETLINK_NETFILTER."""
+ROUTE, SOCKETS, NETFILTER = 0, 4, 12
+"""Families of netlink sockets: NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_NETFILTER."""
 
 REQUEST, ACK, DUMP = 0x1, 0x4, 0x300
 CREATE, EXCLUSIVE = 0x400, 0x200

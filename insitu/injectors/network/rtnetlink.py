@@ -30,7 +30,10 @@ def _link(index: int, flags: int = 0, change: int = 0) -> bytes:
 
 
 def _face(name: str, hardware: bytes, bundle_packets: int) -> bytes:
-    return attribute(3, name) + attribute(1, hardware) + attribute(4, MTU_BYTES) + attribute(40, bundle_packets)
+    """What both ends of a pair have: one queue each (IFLA_NUM_TX_QUEUES and RX), for more take longer to make."""
+    one_queue = attribute(31, 1) + attribute(32, 1)
+    whole = attribute(3, name) + attribute(1, hardware) + attribute(4, MTU_BYTES) + attribute(40, bundle_packets)
+    return whole + one_queue
 
 
 def veth_pair(

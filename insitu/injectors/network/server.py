@@ -10,62 +10,96 @@ Run as ``python -m insitu.injectors.network.server SOCKET MARK``.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
+import pickle
 import select
 import signal
 import socket
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from insitu.injectors.errors import ForeignState, InjectorError
-from insitu.injectors.network import namespaces, protocol
-from insitu.injectors.network.gateway import Gateway
+from insitu.injectors.network import host_view, namespaces, protocol
+from insitu.injectors.network.gateway import Gateway, Order
+from insitu.injectors.network.room import Room
+
+_LARGEST = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """A gateway, and the socket by which it asks for sockets of the host's network."""
+@dataclass(slots=True)
+class _Gateway:
+    """A process that is, or waits to become, the gateway of one link.
+
+    Attributes
+    ----------
+    talk
+        By it the process is told what to make, and asks for sockets of the host's network.
+    keepsakes
+        Open files of its own that take the kernel a while to close; they are closed when nobody waits.
+    """
 
     pid: int
-    wishes: socket.socket | None
+    talk: socket.socket
+    keepsakes: list[int] = field(default_factory=list)
+    gone: bool = False
 
 
 def serve(agent: socket.socket) -> None:
-    """Make and end links until the agent closes the socket."""
-    trial: _Trial | None = None
+    """Make and end links until the agent closes the socket; keeps a process ready for the next one."""
+    gc.freeze()  # what is shared with the forked ones stays so
+    next_one, current = _fork(agent), None
     while True:
-        wishes = trial.wishes if trial is not None else None
-        readable, _, _ = select.select([agent] if wishes is None else [agent, wishes], [], [])
-        if trial is not None and wishes is not None and wishes in readable and not _grant(wishes):
-            wishes.close()  # it has ended; the agent will ask
-            trial = _Trial(trial.pid, None)
-        if agent in readable:
-            message, _ = protocol.receive(agent)
-            if message is None:
-                break
-            if isinstance(message, protocol.Make) and trial is None:
-                trial = _begin(agent, message)
-            elif isinstance(message, protocol.End):
-                early = "" if trial is None else _end(trial)
-                trial = None
-                protocol.send(agent, protocol.Ended(early))
-    if trial is not None:
-        _end(trial)
+        talking = [] if current is None or current.gone else [current.talk]
+        readable, _, _ = select.select([agent, *talking], [], [])
+        if current is not None and current.talk in readable:
+            _grant(current)
+        if agent not in readable:
+            continue
+        message, _ = protocol.receive(agent)
+        if isinstance(message, protocol.Make) and current is None:
+            current = next_one
+            current.talk.send(pickle.dumps(Order(message.init, message.name, message.link, host_view.survey())))
+        elif isinstance(message, protocol.End):
+            early = "" if current is None else _end(current)
+            protocol.send(agent, protocol.Ended(early))
+            if current is not None:
+                _close(current)
+                next_one, current = _fork(agent), None
+        else:
+            break
+    for gateway in (current, next_one):
+        if gateway is not None and gateway.talk.fileno() >= 0:
+            _end(gateway)
+            _close(gateway)
 
 
-def _grant(wishes: socket.socket) -> bool:
-    """Make one socket and hand it over; gives whether anybody asked."""
-    wish = wishes.recv(8)
-    if not wish:
-        return False
-    try:
-        with socket.socket(wish[0], wish[1]) as granted:
-            socket.send_fds(wishes, [b"+"], [granted.fileno()])
-    except OSError as exc:  # out of files, most likely
-        wishes.send(bytes([(exc.errno or 0) & 0xFF]))
-    return True
+def _fork(agent: socket.socket) -> _Gateway:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    parent, has_ipv6 = os.getpid(), host_view.has_ipv6()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        _be_gateway(agent, theirs, parent, has_ipv6=has_ipv6)
+    theirs.close()
+    return _Gateway(pid, ours)
+
+
+def _grant(gateway: _Gateway) -> None:
+    """Make one socket and hand it over, or take what a gateway gives to keep."""
+    wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 1)
+    if not wish:  # it has ended; the agent will ask
+        gateway.gone = True
+    elif files:
+        gateway.keepsakes.extend(files)
+    else:
+        try:
+            with socket.socket(wish[0], wish[1]) as granted:
+                socket.send_fds(gateway.talk, [b"+"], [granted.fileno()])
+        except OSError as exc:  # out of files, most likely
+            gateway.talk.send(bytes([(exc.errno or 0) & 0xFF]))
 
 
 class _Wishes:
@@ -82,30 +116,35 @@ class _Wishes:
             raise OSError(code, os.strerror(code))
         return socket.socket(fileno=files[0])
 
-
-def _begin(agent: socket.socket, order: protocol.Make) -> _Trial:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        ours.close()
-        _be_gateway(agent, order, _Wishes(theirs), parent)
-    theirs.close()
-    return _Trial(pid, ours)
+    def keep(self, descriptor: int) -> None:
+        socket.send_fds(self._connection, [b"k"], [descriptor])
 
 
-def _be_gateway(agent: socket.socket, order: protocol.Make, wishes: _Wishes, parent: int) -> NoReturn:
+def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_ipv6: bool) -> NoReturn:
     try:
         namespaces.die_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)
+        # an ordinary user's gateway must be in the user namespace of the subject, which is not there yet
+        room = None
+        if os.geteuid() == 0:
+            with contextlib.suppress(OSError):  # tried again, and reported, when a link is asked for
+                room = Room.enter(has_ipv6=has_ipv6)
+        packet = talk.recv(_LARGEST)
+        if not packet:
+            os._exit(0)
+        order: Order = pickle.loads(packet)  # noqa: S301 - from the parent, over a pair of sockets that nobody else has
+        wishes = _Wishes(talk)
         try:
-            gateway = Gateway(order.init, order.name, order.link, wishes.socket)
+            gateway = Gateway(order, room, wishes.socket)
             namespaces.die_with_parent()  # joining a user namespace has withdrawn it
             if os.getppid() != parent:
                 os._exit(1)
         except (OSError, InjectorError) as exc:
             protocol.send(agent, _refusal(exc))
             os._exit(1)
-        ends = gateway.sides.in_subject.fileno(), gateway.sides.in_gateway.fileno()
+        wishes.keep(gateway.slow_to_close)
+        ends = gateway.sides.in_subject.fileno(), gateway.sides.room.netlink.fileno()
         protocol.send(agent, protocol.Made(), ends)
         agent.close()
         gateway.run()
@@ -121,16 +160,20 @@ def _refusal(problem: OSError | InjectorError) -> protocol.Refused:
     return protocol.Refused(f"the kernel refuses a network link: {problem}", "insitu doctor")
 
 
-def _end(trial: _Trial) -> str:
+def _end(gateway: _Gateway) -> str:
     """End a gateway, wait for it, and give how it ended if it had before."""
-    ended, status = os.waitpid(trial.pid, os.WNOHANG)
+    ended, status = os.waitpid(gateway.pid, os.WNOHANG)
     if not ended:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(trial.pid, signal.SIGKILL)
-        os.waitpid(trial.pid, 0)
-    if trial.wishes is not None:
-        trial.wishes.close()
+            os.kill(gateway.pid, signal.SIGKILL)
+        os.waitpid(gateway.pid, 0)
     return f"the gateway ended by itself (status {os.waitstatus_to_exitcode(status)})" if ended else ""
+
+
+def _close(gateway: _Gateway) -> None:
+    gateway.talk.close()
+    for descriptor in gateway.keepsakes:
+        os.close(descriptor)
 
 
 if __name__ == "__main__":

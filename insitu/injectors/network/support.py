@@ -18,9 +18,9 @@ from dataclasses import asdict
 from functools import cache
 
 from insitu.injectors.contract import Network
-from insitu.injectors.network import addresses, namespaces
+from insitu.injectors.network import addresses, host_view, namespaces
 from insitu.injectors.network import rtnetlink as rt
-from insitu.injectors.network.gateway import Gateway
+from insitu.injectors.network.gateway import Gateway, Order
 from insitu.injectors.network.link import Link
 
 _PATIENCE_S = 20.0
@@ -47,11 +47,12 @@ def examine() -> Network:
 def _try_everything() -> Network:
     with nobody() as init:
         try:
-            gateway = Gateway(init, "insitu-nobody", Link(rate_out=1e6, rate_in=1e6), socket.socket)
+            link = Link(rate_out=1e6, rate_in=1e6)
+            gateway = Gateway(Order(init, "insitu-nobody", link, host_view.survey()), None, socket.socket)
         except OSError as exc:
             return Network(problem=f"a link cannot be made ({exc})", remedy=_REMEDY)
         try:
-            gateway.sides.in_gateway.request(rt.netem(addresses.LINK_INDEX, rt.SHAPED, 0.01, 0.0, 0.0, 100))
+            gateway.sides.room.netlink.request(rt.netem(addresses.LINK_INDEX, rt.SHAPED, 0.01, 0.0, 0.0, 100))
             netem_problem = ""
         except OSError as exc:
             netem_problem = f"the kernel has no netem ({exc})"
