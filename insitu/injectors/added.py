@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
 
-COUNTERS = ("cpu_s", "read_bytes", "write_bytes", "sent_bytes", "moved_bytes")
+COUNTERS = ("cpu_s", "read_bytes", "write_bytes", "write_ops", "sent_bytes", "moved_bytes")
 """Counters of what was really taken."""
 
 

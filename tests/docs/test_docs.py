@@ -105,7 +105,8 @@ def test_the_reference_lists_every_key_of_the_schema(document: type[Document], p
 
 def keys(document: type[Document], prefix: str = "") -> Iterator[str]:
     """Every key of a document, as the reference writes it: ``factors.<name>.levels``."""
-    for name, field in document.model_fields.items():
+    for attribute, field in document.model_fields.items():
+        name = field.alias or attribute
         yield prefix + name
         yield from _below(field.annotation, f"{prefix}{name}.")
 

@@ -8,13 +8,21 @@ import math
 import numpy as np
 import pytest
 
+from insitu.injectors.actuator import Moment, MomentKind
 from insitu.orchestrator.execution.host import Reading
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder
 from insitu.orchestrator.execution.sandbox import protocol
 from insitu.orchestrator.execution.supervision import Watched
 from insitu.orchestrator.plan.types import Guards
-from insitu.orchestrator.store.records import Assignment, LevelVerdict, PlannedTrial, TrialRecord, TrialState
+from insitu.orchestrator.store.records import (
+    Assignment,
+    LevelVerdict,
+    PlannedTrial,
+    TrialEvent,
+    TrialRecord,
+    TrialState,
+)
 from tests.injectors.nodes import node
 from tests.injectors.test_levels import cpu_samples, disk_samples
 
@@ -142,3 +150,50 @@ def test_a_crowded_host_makes_an_invalid_trial() -> None:
     assert record.state is TrialState.INVALID
     assert record.reasons == ("other processes used 1.70 cores",)
     assert record.host["other_cores"] == pytest.approx(1.7)
+
+
+CROWD = SetLevel("crowd", "anomaly.cpu", "", 8.0)
+
+
+def crowded(cpu_s: float) -> dict[str, np.ndarray]:
+    """Samples of a subject beside eight processes that took so much processor time."""
+    samples = cpu_samples(0.2, throttled=0.0, stalled=0.8)
+    added = {"open_s": 1.0, "demand": 8.0, "cpu_s": cpu_s}
+    return samples | {f"anomaly.cpu:{name}": value * samples["time_s"] for name, value in added.items()}
+
+
+@pytest.mark.parametrize(("foreign_s", "disturbed"), [(0.05, False), (0.3, True), (1.0, True)])
+def test_what_was_added_is_no_disturbance_but_others_beside_it_are(foreign_s: float, disturbed: bool) -> None:
+    taken_s = 1.8 - foreign_s
+    readings = (Reading(0.0, 10.0, 100.0, 0.0), Reading(1.0, 12.0, 100.0, 0.0))
+    record = judged(dataclasses.replace(QUIET, samples=crowded(taken_s), readings=readings), CORES, CROWD)
+    assert record.host["other_cores"] == pytest.approx(foreign_s)
+    assert record.host["added_cores"] == pytest.approx(taken_s)
+    assert record.measurements["anomaly.cpu:cpu_s"] == pytest.approx(taken_s)
+    assert (record.state is TrialState.INVALID) == disturbed
+    cores, crowd = record.levels[:2]
+    assert (cores.verdict, cores.note) == (LevelVerdict.SLACK, "what was added beside the subject took the rest")
+    assert crowd.verdict is LevelVerdict.HELD
+    assert crowd.achieved == pytest.approx(8.0)
+
+
+def test_memory_that_was_taken_on_purpose_may_be_short() -> None:
+    stalled = cpu_samples(0.2) | {"memory_stall_s": cpu_samples(1.0)["time_s"] * 0.5}
+    assert judged(dataclasses.replace(QUIET, samples=stalled)).reasons == ("the machine was short of memory",)
+    held = {
+        f"anomaly.memory:{name}": rate * stalled["time_s"] for name, rate in (("open_s", 1.0), ("demand", 1e9))
+    }
+    beside = dataclasses.replace(QUIET, samples=stalled | held)
+    assert judged(beside, SetLevel("room", "anomaly.memory", "B", 1e9)).reasons == ()
+
+
+def test_moments_of_a_trial_are_told_in_order_and_by_the_clock_on_the_wall() -> None:
+    onset = Moment(MomentKind.ONSET, "anomaly.cpu", 2.0, 2.001)
+    offset = Moment(MomentKind.OFFSET, "anomaly.cpu", 3.0, 3.002)
+    started = dataclasses.replace(WATCHED, started=protocol.Started(100.0))
+    seen = dataclasses.replace(QUIET, watched=started, moments=(offset, onset), epoch_s=5000.0)
+    assert judged(seen).events == (
+        TrialEvent(5102.001, "onset", "anomaly.cpu", 2.0, 2.001),
+        TrialEvent(5103.002, "offset", "anomaly.cpu", 3.0, 3.002),
+    )
+    assert judged(dataclasses.replace(seen, watched=Watched(), failure="not started")).events == ()

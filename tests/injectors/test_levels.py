@@ -345,3 +345,32 @@ def test_a_disk_throttle_names_the_disk_and_whole_bytes() -> None:
     assert WRITE_OPS.treatment(300, node(2)).settings == (Setting("io", "io.max", "254:0 wiops=300"),)
     with pytest.raises(ValueError, match="tmpfs"):
         READ.treatment(10e6, node(device=None))
+
+
+# --- beside an added load --------------------------------------------------------------------------------
+
+
+def beside(samples: dict[str, np.ndarray], **taken: float) -> dict[str, np.ndarray]:
+    """The samples, with what a load of ours took per second."""
+    return samples | {f"anomaly.x:{counter}": rate * samples["time_s"] for counter, rate in taken.items()}
+
+
+def test_cores_that_a_load_of_ours_took_are_slack_and_not_starved() -> None:
+    starving = cpu_samples(0.3, throttled=0.0, stalled=0.6)
+    assert CPU.achieved(1.0, starving, node()).starved
+    achieved = CPU.achieved(1.0, beside(starving, cpu_s=1.5), node())
+    assert not achieved.starved
+    assert achieved.bound_share == 0
+    assert achieved.note == "what was added beside the subject took the rest"
+
+
+def test_bytes_that_a_load_of_ours_wrote_are_not_others() -> None:
+    crowd = disk_samples(10e6, foreign=30e6, direction="write")
+    writes = DiskWriteRate()
+    assert writes.achieved(10e6, crowd, node()).starved
+    held = writes.achieved(10e6, beside(crowd, write_bytes=30e6), node())
+    assert not held.starved
+    assert held.level == pytest.approx(10e6, rel=0.03)
+    assert writes.achieved(10e6, beside(crowd, write_bytes=10e6), node()).starved  # 20 MB/s are somebody else's
+    slower = writes.achieved(50e6, beside(crowd, write_bytes=30e6), node())
+    assert (slower.bound_share, slower.note) == (0.0, "what was added beside the subject took the rest")

@@ -94,19 +94,20 @@ class GroupCounters:
 
     def __init__(self, group: Mapping[str, Path], hierarchies: Hierarchies, device: Device | None) -> None:
         version = hierarchies.version
-        self._cpu = -1
+        self._cpu = self._bytes = self._ops = -1
         self._cpu_is_old = "cpuacct" in group and version["cpuacct"] == 1
         if self._cpu_is_old:
             self._cpu = _open(group["cpuacct"] / "cpuacct.usage")
         elif "cpu" in group and version["cpu"] == 2:
             self._cpu = _open(group["cpu"] / "cpu.stat")
-        self._io, self._device = -1, device
+        self._device = device.number if device is not None else ""
         self._io_is_old = "io" in group and version["io"] == 1
         if "io" in group and device is not None:
-            name = "blkio.throttle.io_service_bytes" if self._io_is_old else "io.stat"
-            self._io = _open(group["io"] / name)
+            old = "blkio.throttle.io_service_bytes", "blkio.throttle.io_serviced"
+            of_bytes, of_ops = old if self._io_is_old else ("io.stat", "io.stat")
+            self._bytes, self._ops = _open(group["io"] / of_bytes), _open(group["io"] / of_ops)
         self.counts_cpu = self._cpu >= 0
-        self.counts_writes = self._io >= 0
+        self.counts_writes = self._bytes >= 0 and self._ops >= 0
 
     def cpu_s(self) -> float:
         text = os.pread(self._cpu, 4096, 0)
@@ -115,24 +116,29 @@ class GroupCounters:
         return int(text.partition(b"usage_usec ")[2].split()[0]) / 1e6
 
     def written_bytes(self) -> float:
-        assert self._device is not None
-        text = os.pread(self._io, 8192, 0).decode()
-        number = self._device.number
+        return self._writes(self._bytes, "wbytes")
+
+    def written_ops(self) -> float:
+        """Requests to write."""
+        return self._writes(self._ops, "wios")
+
+    def _writes(self, descriptor: int, key: str) -> float:
+        text = os.pread(descriptor, 8192, 0).decode()
         if self._io_is_old:
-            _, found, rest = text.partition(f"{number} Write ")
+            _, found, rest = text.partition(f"{self._device} Write ")
             return float(rest.split(None, 1)[0]) if found else 0.0
         for line in text.splitlines():
             name, _, rest = line.partition(" ")
-            if name == number:
-                pairs = dict(word.split("=", 1) for word in rest.split())
-                return float(pairs.get("wbytes", 0))
+            if name == self._device:
+                pairs = dict(word.split("=", 1) for word in rest.split() if "=" in word)
+                return float(pairs.get(key, 0))
         return 0.0
 
     def close(self) -> None:
-        for descriptor in (self._cpu, self._io):
+        for descriptor in (self._cpu, self._bytes, self._ops):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._cpu = self._io = -1
+        self._cpu = self._bytes = self._ops = -1
 
 
 def _open(path: Path) -> int:

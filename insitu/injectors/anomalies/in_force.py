@@ -74,6 +74,8 @@ class LoadInForce:
         readings = {"open_s": self._open_s, "demand": self._demand, "cpu_s": self._cpu_s}
         if self._load.kind in MOVED:
             readings[MOVED[self._load.kind]] = self._moved_bytes
+        if self._load.kind is Kind.DISK and self._group.counts_writes:
+            readings["write_ops"] = self._group.written_ops
         if self._load.kind is Kind.MEMORY:
             readings["resident_bytes"] = self._resident_bytes
         return readings
@@ -132,9 +134,10 @@ class LoadInForce:
         return self._group.cpu_s() if self._group.counts_cpu else self._times.ran_s()
 
     def _moved_bytes(self) -> float:
+        done = sum(mark.done for mark in self._marks)
         if self._load.kind is Kind.DISK and self._group.counts_writes:
-            return self._group.written_bytes()
-        return sum(mark.done for mark in self._marks)
+            return max(done, self._group.written_bytes())  # the kernel may write some back outside the group
+        return done
 
     def _resident_bytes(self) -> float:
         """Of what is held, the part that is in memory."""

@@ -12,6 +12,7 @@ from insitu.injectors.anomalies.load import BIGROOTS
 _BLOCK = 4096
 _STEP_BYTES = 1 << 18
 _FILE_BYTES = 1 << 24
+_FILL_BYTES = 1 << 20
 _BIGROOTS_CHARACTERS = 10**8
 _BIGROOTS_STEP = 10**6
 
@@ -31,12 +32,12 @@ class DirectWrites:
 
     def __init__(self, path: Path, step_bytes: float = 0.0) -> None:
         self._length = max(_BLOCK, int(step_bytes) // _BLOCK * _BLOCK) if step_bytes else _STEP_BYTES
+        self._end = max(1, _FILE_BYTES // self._length) * self._length
+        _fill(path, self._end)
         self._file, self._syncs = _open(path)
         self._buffer = mmap.mmap(-1, self._length)  # page-aligned, as direct writes must be
         self._buffer.write(os.urandom(_BLOCK) * (self._length // _BLOCK))
-        self._end = max(1, _FILE_BYTES // self._length) * self._length
         self._at = 0
-        os.posix_fallocate(self._file, 0, self._end)
         self.size = float(self._length)
 
     def step(self) -> None:
@@ -46,12 +47,21 @@ class DirectWrites:
         self._at = (self._at + self._length) % self._end
 
 
+def _fill(path: Path, length: int) -> None:
+    """Have the file system place the whole file, so that overwriting it changes nothing but its data."""
+    with path.open("wb") as file:
+        for at in range(0, length, _FILL_BYTES):
+            file.write(bytes(min(_FILL_BYTES, length - at)))
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _open(path: Path) -> tuple[int, bool]:
-    """A new file for direct writes; gives it, and whether each write must be followed by a sync."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    """A file for direct writes; gives it, and whether each write must be followed by a sync."""
+    flags = os.O_WRONLY | os.O_CLOEXEC
     with contextlib.suppress(OSError):
-        return os.open(path, flags | os.O_DIRECT | os.O_DSYNC, 0o600), False
-    return os.open(path, flags, 0o600), True
+        return os.open(path, flags | os.O_DIRECT | os.O_DSYNC), False
+    return os.open(path, flags), True
 
 
 class HugeWrites:
