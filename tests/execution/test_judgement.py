@@ -162,11 +162,11 @@ def crowded(cpu_s: float) -> dict[str, np.ndarray]:
     return samples | {f"anomaly.cpu:{name}": value * samples["time_s"] for name, value in added.items()}
 
 
-@pytest.mark.parametrize(("foreign_s", "disturbed"), [(0.05, False), (0.2, True), (1.0, True)])
+@pytest.mark.parametrize(("foreign_s", "disturbed"), [(0.05, False), (0.3, True), (1.0, True)])
 def test_what_was_added_is_no_disturbance_but_others_beside_it_are(foreign_s: float, disturbed: bool) -> None:
     taken_s = 1.8 - foreign_s
-    busy = (Reading(0.0, 10.0, 100.0, 0.0), Reading(1.0, 12.0, 100.0, 0.0))
-    record = judged(dataclasses.replace(QUIET, samples=crowded(taken_s), readings=busy), CORES, CROWD)
+    readings = (Reading(0.0, 10.0, 100.0, 0.0), Reading(1.0, 12.0, 100.0, 0.0))
+    record = judged(dataclasses.replace(QUIET, samples=crowded(taken_s), readings=readings), CORES, CROWD)
     assert record.host["other_cores"] == pytest.approx(foreign_s)
     assert record.host["added_cores"] == pytest.approx(taken_s)
     assert record.measurements["anomaly.cpu:cpu_s"] == pytest.approx(taken_s)
@@ -175,6 +175,16 @@ def test_what_was_added_is_no_disturbance_but_others_beside_it_are(foreign_s: fl
     assert (cores.verdict, cores.note) == (LevelVerdict.SLACK, "what was added beside the subject took the rest")
     assert crowd.verdict is LevelVerdict.HELD
     assert crowd.achieved == pytest.approx(8.0)
+
+
+def test_memory_that_was_taken_on_purpose_may_be_short() -> None:
+    stalled = cpu_samples(0.2) | {"memory_stall_s": cpu_samples(1.0)["time_s"] * 0.5}
+    assert judged(dataclasses.replace(QUIET, samples=stalled)).reasons == ("the machine was short of memory",)
+    held = {
+        f"anomaly.memory:{name}": rate * stalled["time_s"] for name, rate in (("open_s", 1.0), ("demand", 1e9))
+    }
+    beside = dataclasses.replace(QUIET, samples=stalled | held)
+    assert judged(beside, SetLevel("room", "anomaly.memory", "B", 1e9)).reasons == ()
 
 
 def test_moments_of_a_trial_are_told_in_order_and_by_the_clock_on_the_wall() -> None:

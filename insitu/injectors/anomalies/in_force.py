@@ -134,9 +134,10 @@ class LoadInForce:
         return self._group.cpu_s() if self._group.counts_cpu else self._times.ran_s()
 
     def _moved_bytes(self) -> float:
+        done = sum(mark.done for mark in self._marks)
         if self._load.kind is Kind.DISK and self._group.counts_writes:
-            return self._group.written_bytes()
-        return sum(mark.done for mark in self._marks)
+            return max(done, self._group.written_bytes())  # the kernel may write some back outside the group
+        return done
 
     def _resident_bytes(self) -> float:
         """Of what is held, the part that is in memory."""

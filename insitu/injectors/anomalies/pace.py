@@ -62,6 +62,8 @@ class Beat:
 
 
 Pace = Cycle | Beat
+_WAKE_UP_S = 0.0005
+"""By which a stretch may be moved, but not shortened, when the timer wakes its worker late."""
 _TIE = 1e-6
 """Beats by which a step may end late for the next one: what adding times rounds off."""
 
@@ -125,8 +127,9 @@ def _on_and_off(work: Work, mark: Mark, cycle: Cycle, begin: float, end: float) 
         off = min(on + cycle.duty * cycle.period_s, end)
         on = max(on, begin)
         if on < off:
-            if sleep_until(on) < off:
-                _stretch(work, mark, on, off)
+            if (now := sleep_until(on)) < off:
+                shift = min(now - on, _WAKE_UP_S)
+                _stretch(work, mark, on + shift, min(off + shift, end))
             else:  # asleep, or waiting for a processor: the kernel's counters tell which
                 mark.end(off - on)
         number += 1

@@ -116,7 +116,7 @@ class Trial:
     dirtied_bytes
         What its processes wrote to files, wherever and whenever it reached the disk.
     memory_is_limited
-        Whether it may be short of memory by its own limit.
+        Whether it may be short of memory by its own limit, or by what was added beside it.
     """
 
     samples: Mapping[str, np.ndarray]

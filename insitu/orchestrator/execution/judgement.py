@@ -114,7 +114,7 @@ def _use_of_the_machine(order: TrialOrder, seen: Observation, wall_s: float) -> 
         started=started.at if started else 0.0,
         wall_s=wall_s,
         dirtied_bytes=exited.usage["oublock"] * 512 if exited else 0.0,
-        memory_is_limited=any(name.startswith("memory.") for name in set_here),
+        memory_is_limited=any(name.startswith("memory.") or name == "anomaly.memory" for name in set_here),
     )
 
 
