@@ -126,12 +126,14 @@ def test_after_a_crash_recovery_puts_them_back(
 
 def test_a_value_that_somebody_else_sets_meanwhile_is_left_to_them(here: Node, journal: Journal) -> None:
     file = Path(here.frequencies[0].path, "scaling_max_freq")
-    with (
-        pytest.raises(ForeignState, match="somebody else sets it"),
-        hold(here, journal, Intervention(CpuFrequency(), 2e9)) as reserved,
-    ):
-        file.write_text("2400000\n")
-        reserved.apply(no_sandbox)
+
+    def body() -> None:
+        with hold(here, journal, Intervention(CpuFrequency(), 2e9)) as reserved:
+            file.write_text("2400000\n")
+            reserved.apply(no_sandbox)
+
+    with pytest.raises(ForeignState, match="somebody else sets it"):
+        body()
     assert file.read_text() == "2400000\n"
 
 
@@ -139,12 +141,14 @@ def test_a_value_that_somebody_else_changes_during_the_trial_makes_the_node_dirt
     here: Node, journal: Journal
 ) -> None:
     file = Path(here.frequencies[0].path, "scaling_max_freq")
-    with (
-        pytest.raises(UndoFailed, match="somebody else has changed it"),
-        hold(here, journal, Intervention(CpuFrequency(), 2e9)) as reserved,
-    ):
-        reserved.apply(no_sandbox)
-        file.write_text("1900000\n")
+
+    def body() -> None:
+        with hold(here, journal, Intervention(CpuFrequency(), 2e9)) as reserved:
+            reserved.apply(no_sandbox)
+            file.write_text("1900000\n")
+
+    with pytest.raises(UndoFailed, match="somebody else has changed it"):
+        body()
     assert file.read_text() == "1900000\n"
     others = {name: text for name, text in bounds(here).items() if name != "policy0/scaling_max_freq"}
     assert set(others.values()) == {"1200000", "2500000"}
@@ -177,7 +181,7 @@ def test_a_value_must_read_back(here: Node, journal: Journal) -> None:
 
 
 def test_a_value_that_is_not_there_cannot_be_set(here: Node, journal: Journal) -> None:
-    with pytest.raises(NotSettable, match="cannot read .*no_such_file"):
+    with pytest.raises(NotSettable, match=r"cannot read .*no_such_file"):
         _apply(here, journal, Absent())
     assert read(journal.path).pending == ()
 
