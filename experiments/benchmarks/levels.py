@@ -1,7 +1,8 @@
 """Are levels reached? Requested, what we report as achieved, and a truth that none of our counters enters.
 
 For processors the truth is the subject's own resource usage, for disks the bytes or requests that it was told
-to move, over its own time. A trial that the machine disturbed is repeated, and a row that stays so says it.
+to move, over its own time; requests to write, which a synchronous scratch folder multiplies, are those that the
+disk completed. A trial that the machine disturbed is repeated, and a row that stays so says it.
 `python -m experiments.benchmarks.levels PART ...` runs some parts only.
 """
 
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 
 from experiments.benchmarks.trials import GUARDS, agent_here, burn, order
 from insitu.orchestrator.execution.agent import NodeAgent
-from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder
-from insitu.orchestrator.store.records import TrialRecord, TrialState
+from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
+from insitu.orchestrator.store.records import TrialState
 from insitu.orchestrator.units import format_quantity
 
 CORES = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 1.9, 2.0)
@@ -27,13 +28,16 @@ _BLOCK = 1 << 20
 _DATA_BYTES = round(max(RATES_MB) * 1e6 * _MOVE_S)
 
 
+Truth = Callable[[TrialOutcome], float]
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One level; `truth` gives the rate from a record."""
+    """One level; `truth` gives the rate that was really there."""
 
     what: str
     order: TrialOrder
-    truth: Callable[[TrialRecord], float]
+    truth: Truth
     target: float | None
 
     @property
@@ -50,8 +54,8 @@ def cores() -> Iterator[Row]:
                 yield Row(f"cpu.cores, {count} processes", burn(count, _BURN_S, asked), _usage, CPU_TARGET)
 
 
-def _usage(record: TrialRecord) -> float:
-    measured = record.measurements
+def _usage(outcome: TrialOutcome) -> float:
+    measured = outcome.record.measurements
     return (measured["user_time"] + measured["system_time"]) / measured["wall_time"]
 
 
@@ -69,8 +73,9 @@ def requests(direction: str) -> Iterator[Row]:
     """Direct requests of a page each."""
     for rate in REQUESTS:
         level = SetLevel("requests", f"disk.{direction}_iops", "1/s", float(rate))
-        count = round(rate * _MOVE_S)
-        yield Row(level.injector, _dd(direction, 4096, count, level), _moved(count), DISK_TARGET)
+        count = round(rate * _MOVE_S / (4 if direction == "write" else 1))
+        truth = _written if direction == "write" else _moved(count)
+        yield Row(level.injector, _dd(direction, 4096, count, level), truth, DISK_TARGET)
 
 
 def _dd(direction: str, block: int, count: int, level: SetLevel) -> TrialOrder:
@@ -80,14 +85,20 @@ def _dd(direction: str, block: int, count: int, level: SetLevel) -> TrialOrder:
     return order("dd", *ends, f"bs={block}", f"count={count}", levels=(level,))
 
 
-def _moved(amount: float) -> Callable[[TrialRecord], float]:
-    return lambda record: amount / record.measurements["wall_time"]
+def _moved(amount: float) -> Truth:
+    return lambda outcome: amount / outcome.record.measurements["wall_time"]
+
+
+def _written(outcome: TrialOutcome) -> float:
+    completed = outcome.samples["device_write_ops"]
+    return (completed[-1] - completed[0]) / outcome.record.measurements["wall_time"]
 
 
 def measure(agent: NodeAgent, row: Row) -> bool:
     """Print a row; gives whether it is what it should be."""
     for attempt in range(1, _ATTEMPTS + 1):
-        record = agent.run(row.order).record
+        outcome = agent.run(row.order)
+        record = outcome.record
         if record.state is TrialState.VALID or attempt == _ATTEMPTS:
             break
     if record.state is TrialState.FAILED:
@@ -95,7 +106,7 @@ def measure(agent: NodeAgent, row: Row) -> bool:
         return False
     (level,) = record.levels
     wanted = row.asked.level
-    truth, achieved = row.truth(record), level.achieved or 0.0
+    truth, achieved = row.truth(outcome), level.achieved or 0.0
     off = [seen / wanted - 1 for seen in (achieved, truth)]
     ok = row.target is None or all(abs(one) <= row.target for one in off)
     verdict = "" if row.target is None else "ok" if ok else "MISSED"

@@ -125,12 +125,14 @@ def test_after_a_crash_recovery_puts_them_back(
 
 def test_a_value_that_somebody_else_sets_meanwhile_is_left_to_them(here: Node, journal: Journal) -> None:
     file = Path(here.frequencies[0].path, "scaling_max_freq")
-    with (  # noqa: PT012
-        pytest.raises(ForeignState, match="somebody else sets it"),
-        hold(here, journal, Intervention(CpuFrequency(), 2e9)) as reserved,
-    ):
-        file.write_text("2400000\n")
-        reserved.apply(no_sandbox)
+
+    def body() -> None:
+        with hold(here, journal, Intervention(CpuFrequency(), 2e9)) as reserved:
+            file.write_text("2400000\n")
+            reserved.apply(no_sandbox)
+
+    with pytest.raises(ForeignState, match="somebody else sets it"):
+        body()
     assert file.read_text() == "2400000\n"
 
 
@@ -138,12 +140,14 @@ def test_a_value_that_somebody_else_changes_during_the_trial_makes_the_node_dirt
     here: Node, journal: Journal
 ) -> None:
     file = Path(here.frequencies[0].path, "scaling_max_freq")
-    with (  # noqa: PT012
-        pytest.raises(UndoFailed, match="somebody else has changed it"),
-        hold(here, journal, Intervention(CpuFrequency(), 2e9)) as reserved,
-    ):
-        reserved.apply(no_sandbox)
-        file.write_text("1900000\n")
+
+    def body() -> None:
+        with hold(here, journal, Intervention(CpuFrequency(), 2e9)) as reserved:
+            reserved.apply(no_sandbox)
+            file.write_text("1900000\n")
+
+    with pytest.raises(UndoFailed, match="somebody else has changed it"):
+        body()
     assert file.read_text() == "1900000\n"
     others = {name: text for name, text in bounds(here).items() if name != "policy0/scaling_max_freq"}
     assert set(others.values()) == {"1200000", "2500000"}
