@@ -52,7 +52,7 @@ def serve(agent: socket.socket) -> None:
     gc.freeze()  # what is shared with the forked ones stays so
     next_one, current = _fork(agent), None
     while True:
-        talking = [] if current is None or current.gone else [current.talk]
+        talking: list[socket.socket] = [] if current is None or current.gone else [current.talk]
         readable, _, _ = select.select([agent, *talking], [], [])
         if current is not None and current.talk in readable:
             _grant(current)
