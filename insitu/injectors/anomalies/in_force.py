@@ -55,7 +55,8 @@ class LoadInForce:
         self._marks = running.board.marks
         self._group = GroupCounters(group, node.hierarchies, node.device)
         self._times = ProcessTimes(running.pids)
-        by_processor = self._load.kind in _BY_PROCESSOR
+        own_server = self._load.kind is Kind.NET and not self._load.target
+        by_processor = self._load.kind in _BY_PROCESSOR or own_server
         self._workers = [_AtWork(mark, by_processor) for mark in self._marks]
         self._resident = [ProcessFile(mark.pid, "statm") for mark in self._marks]
         self._began = self._integrated_at = time.monotonic()

@@ -28,14 +28,14 @@ def journal(state: Path) -> Iterator[Journal]:
 
 
 @pytest.fixture
-def here() -> Node:
-    return survey(Path(__file__).parent)
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where loads of the disk put their files."""
     return tmp_path
+
+
+@pytest.fixture
+def here(folder: Path) -> Node:
+    return survey(folder)
 
 
 @pytest.fixture

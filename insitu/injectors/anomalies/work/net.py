@@ -35,12 +35,11 @@ class Exchange:
     6.18 with two such pairs on two processors, a third process waited up to seven seconds for its turn.
     """
 
-    by_processor = False
-
     def __init__(self, preset: str, message_bytes: float, target: str) -> None:
         suits = _BIGROOTS_CHARACTERS if preset == BIGROOTS else _STEP_BYTES
         length = max(1, int(message_bytes)) if message_bytes else suits
         self.size = float(length)
+        self.by_processor = not target
         self._parts = [b"x" * min(_AT_ONCE, length - sent) for sent in range(0, length, _AT_ONCE)]
         self._buffer = bytearray(_AT_ONCE)
         self._connection, self._server = _connect(target)
