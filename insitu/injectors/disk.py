@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from insitu.injectors.added import added
-from insitu.injectors.binding import Mask, runs, waiting_rate
-from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, Treatment
+from insitu.injectors.binding import waiting_rate
+from insitu.injectors.contract import Achieved, Capability, Injector, Node, Probe, Setting, Treatment
+from insitu.injectors.disk_traffic import SLICE_S, flushes, kept_busy, natural_rate, waiting
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
 
+_NEARLY = 0.9
+"""Share of a cap below which it cannot be what the subject waited for."""
 _CROWDED_SHARE = 0.1
 """What others may move over the same disk before a trial counts as disturbed, beyond a little of its own."""
-_SLICE_S = 0.1
-"""Longest slice in which blk-throttle accounts (HZ/10; HZ/50 on disks that do not rotate).
-
-A request may leave at the begin of the slice that its bytes fall into, so a transfer can end up to one slice
-early: short transfers exceed the cap by that much, whatever it is.
-"""
 
 
 class _DiskThrottle(Injector):
@@ -78,22 +72,24 @@ class _DiskThrottle(Injector):
         asked, moved = float(own[-1] - own[0]), float(whole[-1] - whole[0])
         added_here = added(samples, self._counter)
         others = moved - asked - added_here
-        crowded = asked > 0 and others > _CROWDED_SHARE * asked + self._crowd + self._journal * _flushes(samples)
+        crowded = asked > 0 and others > _CROWDED_SHARE * asked + self._crowd + self._journal * flushes(samples)
         done = own if crowded or added_here or not moved else whole * min(1.0, asked / moved)
         note = f"others had {self._spelled(others)} meanwhile" if crowded else ""
         slope = None
         if math.isfinite(level) and asked:
-            slope = waiting_rate(time_s, done, samples["io_stall_s"], _binding(samples, done))
+            slope = waiting_rate(time_s, done, samples["io_stall_s"], waiting(samples, done))
         if slope is None:
-            return Achieved(_natural_rate(samples, asked), 0.0, 0.0, starved=crowded, note=note)
-        if slope.rate < 0.9 * level and not crowded:
-            slower = "the disk itself is slower than the cap"
+            return Achieved(natural_rate(samples, asked), 0.0, 0.0, starved=crowded, note=note)
+        uncertainty = level * SLICE_S / slope.longest_s
+        slower = slope.rate < level * (1 - self.tolerance) - uncertainty and kept_busy(samples)
+        if (slower or slope.rate < _NEARLY * level) and not crowded:
+            why = "the disk itself is slower than the cap" if slower else "it waited for something else, too"
             taken = "what was added beside the subject took the rest"
-            return Achieved(slope.rate, 0.0, 0.0, note=taken if added_here else slower)
+            return Achieved(slope.rate, 0.0, 0.0, note=taken if added_here else why)
         return Achieved(
             level=slope.rate,
             bound_share=slope.time_s / float(time_s[-1] - time_s[0]),
-            uncertainty=level * _SLICE_S / slope.longest_s,
+            uncertainty=uncertainty,
             starved=crowded,
             note=note,
         )
@@ -103,18 +99,17 @@ class _DiskThrottle(Injector):
         raise NotImplementedError
 
 
-def _flushes(samples: Samples) -> float:
-    """By whomever, but at most as many as the subject wrote."""
-    if not {"device_flushes", "write_ops"} <= samples.keys():
-        return 0.0
-    return min(float(samples[name][-1] - samples[name][0]) for name in ("device_flushes", "write_ops"))
+_LEFT = {"dirty_bytes": "file_dirty", "writeback_bytes": "file_writeback"}
+_LEFT_BYTES = 1e6
 
 
 class _Writes(_DiskThrottle):
     """Version 1 holds a write where it is submitted, and the kernel's own threads submit buffered ones.
 
     There, the scratch folder is synchronous in every trial of a plan that has such a variable, the unlimited ones
-    included, so that trials differ in the level alone. Version 2 knows whose data are written back.
+    included, so that trials differ in the level alone. Version 2 knows whose data are written back, so that the
+    subject's writes stay as they are: it may end before its data are on the disk, and waits for the cap only if it
+    asks for them to be there (fsync) or fills the memory that may be dirty.
     """
 
     def capability(self, node: Node) -> Capability:
@@ -140,36 +135,22 @@ class _Writes(_DiskThrottle):
     def treatment(self, level: float, node: Node) -> Treatment:
         return replace(super().treatment(level, node), synchronous_scratch=_needs_synchronous_scratch(node))
 
+    def probes(self, node: Node) -> tuple[Probe, ...]:
+        if node.hierarchies.version.get("io") != 2 or not node.hierarchies.usable("memory"):
+            return ()
+        return tuple(Probe(column, "memory.stat", "memory", key=key) for column, key in _LEFT.items())
+
+    def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
+        """As for reads; what is still in memory at the end was never held, and is told."""
+        achieved = super().achieved(level, samples, node)
+        left = sum(float(samples[column][-1]) for column in _LEFT if column in samples and len(samples[column]))
+        if left < _LEFT_BYTES or achieved.note:
+            return achieved
+        return replace(achieved, note=f"{left / 1e6:.1f} MB were still to be written when it ended")
+
 
 def _needs_synchronous_scratch(node: Node) -> bool:
     return node.hierarchies.version.get("io") == 1 and node.hierarchies.usable("io")
-
-
-def _binding(samples: Samples, done: np.ndarray) -> Mask:
-    """Intervals that were spent waiting for the disk.
-
-    The throttle lets a slice's worth through at once, and the subject works on it for a moment: gaps of a few
-    slices belong to the waiting, as long as data arrive by the end of the next waiting, else the very intervals
-    in which they did drop out.
-    """
-    step_s, waited_s = np.diff(samples["time_s"]), np.diff(samples["io_stall_s"])
-    binding: Mask = waited_s >= 0.5 * step_s
-    gap = max(1, round(3 * _SLICE_S / float(np.median(step_s))))
-    ends = list(runs(binding))
-    for (_, end), (start, last) in itertools.pairwise(ends):
-        arrived = done[min(last + 1, len(step_s))] > done[min(end + 1, len(step_s))]
-        binding[end:start] |= start - end <= gap and arrived
-    for first, last in ends:  # waiting that began or ended within an interval
-        binding[max(0, first - 1)] |= waited_s[max(0, first - 1)] > 0.01 * step_s[max(0, first - 1)]
-        if last < len(step_s):
-            binding[last] |= waited_s[last] > 0.01 * step_s[last]
-    return binding
-
-
-def _natural_rate(samples: Samples, asked: float) -> float | None:
-    """Rate over the time of waiting: what the disk gives when nothing holds it back."""
-    waited_s = float(samples["io_stall_s"][-1] - samples["io_stall_s"][0])
-    return asked / waited_s if waited_s > 0 else None
 
 
 class _DiskRate(_DiskThrottle):

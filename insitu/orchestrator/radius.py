@@ -114,9 +114,10 @@ def _check_demand(shares: Sequence[_Share], together: Demand, within: Allowed, h
             continue
         takers = [share.text for share in shares if _amounts(share.demand)[key]]
         takes = "takes" if len(takers) == 1 else "together take"
-        unit = UNITS[key] or (key if amount != 1 else key.removesuffix("s"))
+        counted = f" {key if amount != 1 else key.removesuffix('s')}" if not UNITS[key] else ""
+        taken = format_quantity(amount, UNITS[key]) + counted
         raise _refusal(
-            f"{' and '.join(takers)} {takes} {format_quantity(amount, unit)}, more than {_limit(key, cap, host)}",
+            f"{' and '.join(takers)} {takes} {taken}, more than {_limit(key, cap, host)}",
             cap,
         )
 

@@ -54,6 +54,7 @@ def disk_samples(
     waiting: float = 1.0,
     foreign: float = 0.0,
     direction: str = "read",
+    busy: float = 0.3,
 ) -> dict[str, np.ndarray]:
     """Counters of a subject that read at `rate` until a time, waiting for the disk meanwhile."""
     time_s = np.arange(0, wall_s + STEP_S / 2, STEP_S)
@@ -63,6 +64,7 @@ def disk_samples(
         f"{direction}_bytes": rate * busy_s,
         f"device_{direction}_bytes": rate * busy_s + foreign * time_s,
         "io_stall_s": waiting * busy_s,
+        "device_busy_s": busy * busy_s,
     }
 
 
@@ -189,11 +191,55 @@ def test_disk_rate_slack_when_the_subject_never_waited() -> None:
     assert judged(READ, 10e6, disk_samples(1e6, waiting=0.01)) is Verdict.SLACK
 
 
-def test_disk_rate_slack_when_the_disk_is_slower_than_the_cap() -> None:
-    achieved = READ.achieved(100e6, disk_samples(20e6), node())
-    assert "slower" in achieved.note
+@pytest.mark.parametrize(
+    ("busy", "why"), [(0.95, "the disk itself is slower"), (0.2, "waited for something else")]
+)
+def test_disk_rate_slack_when_the_disk_is_slower_than_the_cap(busy: float, why: str) -> None:
+    achieved = READ.achieved(100e6, disk_samples(20e6, busy=busy), node())
+    assert why in achieved.note
     assert achieved.level == pytest.approx(20e6, rel=0.05)
     assert verdict(100e6, achieved, READ) is Verdict.SLACK
+
+
+def test_a_little_below_the_cap_the_disk_s_own_time_tells_a_slow_disk_from_a_cap_that_is_too_tight() -> None:
+    assert judged(READ, 10e6, disk_samples(9.2e6, busy=0.95)) is Verdict.SLACK
+    assert judged(READ, 10e6, disk_samples(9.2e6, busy=0.3)) is Verdict.MISSED
+    assert judged(READ, 10e6, disk_samples(9.9e6, busy=0.95)) is Verdict.HELD
+
+
+def journalled(flushes: float) -> dict[str, np.ndarray]:
+    """Synchronous writes at 2 MB/s, of which the file system's thread makes 3 MB/s."""
+    samples = disk_samples(2e6, direction="write", foreign=1e6)
+    time_s = samples["time_s"]
+    return samples | {"write_ops": 500 * time_s, "device_flushes": flushes * time_s}
+
+
+def test_the_journal_of_the_file_system_is_not_others() -> None:
+    assert judged(WRITE, 2e6, journalled(flushes=200.0)) is Verdict.HELD
+    assert WRITE.achieved(2e6, journalled(flushes=200.0), node()).level == pytest.approx(2e6, rel=0.03)
+    assert judged(WRITE, 2e6, journalled(flushes=5.0)) is Verdict.DISTURBED
+
+
+def test_what_is_left_in_memory_at_the_end_is_told() -> None:
+    samples = disk_samples(0.0, direction="write", waiting=0.0) | {"dirty_bytes": np.full(161, 24e6)}
+    achieved = WRITE.achieved(10e6, samples, node(2))
+    assert achieved.note == "24.0 MB were still to be written when it ended"
+    assert verdict(10e6, achieved, WRITE) is Verdict.SLACK
+    assert {probe.key for probe in WRITE.probes(node(2))} == {"file_dirty", "file_writeback"}
+    assert WRITE.probes(node(1)) == READ.probes(node(2)) == ()
+
+
+@pytest.mark.parametrize(("injector", "way"), [(READ_OPS, "read"), (WRITE_OPS, "write")])
+def test_requests_are_judged_as_bytes_are(injector: Injector, way: str) -> None:
+    def operations(rate: float) -> dict[str, np.ndarray]:
+        bytes_ = disk_samples(rate, direction=way)
+        return {name.replace("bytes", "ops"): column for name, column in bytes_.items()}
+
+    assert injector.achieved(300, operations(300), node()).level == pytest.approx(300, rel=0.03)
+    assert judged(injector, 300, operations(300)) is Verdict.HELD
+    assert judged(injector, 300, operations(400)) is Verdict.MISSED
+    assert judged(injector, 300, operations(100)) is Verdict.SLACK
+    assert judged(injector, 300, disk_samples(300, direction=way)) is Verdict.SLACK
 
 
 def test_disk_rate_disturbed_when_others_moved_much() -> None:
