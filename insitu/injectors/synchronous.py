@@ -43,6 +43,9 @@ def problem_below(folder: Path) -> str:
     file = trial / "file"
     try:
         trial.mkdir()
+    except OSError as exc:  # read-only, say
+        return f"nothing can be made in {folder}: {exc.strerror}"
+    try:
         make_synchronous(trial)
         file.touch()
         if is_synchronous(file):
@@ -53,5 +56,4 @@ def problem_below(folder: Path) -> str:
     finally:
         with contextlib.suppress(FileNotFoundError):
             file.unlink()
-        with contextlib.suppress(FileNotFoundError):
-            trial.rmdir()
+        trial.rmdir()

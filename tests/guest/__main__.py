@@ -15,7 +15,7 @@ from tests.guest.errors import BuildFailed, CannotRun, GuestFailed
 from tests.guest.orders import Order
 
 SELECTION = ("tests/contract", "tests/guest/inside", "tests/injectors", "tests/execution")
-_OPTIONS = ("-p", "no:cacheprovider", "-p", "tests.guest.inside.plugin")  # the project is read-only there
+_OPTIONS = ("-p", "no:cacheprovider", "-p", "tests.guest.inside.plugin")
 _CANNOT, _INTERRUPTED = 3, 130
 
 

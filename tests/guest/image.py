@@ -18,7 +18,7 @@ from tests.guest.errors import CannotRun
 from tests.guest.workplace import locked, workplace
 
 _PYTHON = "python"
-_MOUNT_POINTS = ("project", "packages", "exchange")
+_FOLDERS = ("shared", "project", "packages", "exchange")
 _OLDEST_GLIBC = 12
 """Minor version of the oldest glibc that has wheels under its own name; older ones go as manylinux2014."""
 _ASK_PYTHON = "import platform, sys; print(*sys.version_info[:2], platform.libc_ver()[1].split('.')[1])"
@@ -93,7 +93,7 @@ def _build_system(product: Path, tell: Callable[[str], None]) -> None:
     shutil.move(modules, installed)
     tools.run(["chroot", root, "/sbin/depmod", modules.name])
     debian.with_dependencies(installed, recipe.MODULES)  # fails now, if one is missing
-    for name in _MOUNT_POINTS:
+    for name in _FOLDERS:
         (root / name).mkdir()
     (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     (product / "initramfs").write_bytes(_initramfs(root, installed))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,4 +41,15 @@ def test_a_file_system_without_the_attribute_says_so(in_memory: Path, tmp_path: 
     problem = problem_below(in_memory)
     assert f"the file system under {in_memory}" in problem
     assert list(in_memory.iterdir()) == []
-    assert "no synchronous attribute: No such file or directory" in problem_below(tmp_path / "missing")
+    missing = tmp_path / "missing"
+    assert problem_below(missing) == f"nothing can be made in {missing}: No such file or directory"
+
+
+@pytest.mark.root
+def test_a_read_only_folder_says_so(tmp_path: Path) -> None:
+    ask = "import sys, pathlib; from insitu.injectors.synchronous import problem_below as ask; "
+    ask += "sys.stdout.write(ask(pathlib.Path(sys.argv[1])))"
+    read_only = 'mount -t tmpfs -o ro none "$0" && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", read_only, tmp_path, sys.executable, "-c", ask, tmp_path]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert told == f"nothing can be made in {tmp_path}: Read-only file system"

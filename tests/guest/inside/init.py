@@ -17,7 +17,10 @@ from pathlib import Path
 from tests.guest import recipe
 from tests.guest.orders import Order, results_folder, write_status
 
-PROJECT, EXCHANGE, PACKAGES = Path("/project"), Path("/exchange"), Path("/packages")
+SHARED, PROJECT = Path("/shared"), Path("/project")
+"""The host's own folder, read-only, and a copy of it that is on a disk and may be written to."""
+NOT_COPIED = frozenset({"dist", "runs"})
+EXCHANGE, PACKAGES = Path("/exchange"), Path("/packages")
 ENTRY_POINTS = Path("/run/site")
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUP = "system.slice/tests.service/main"
@@ -30,6 +33,7 @@ def main() -> None:
     status = 255
     try:
         prepare_machine()
+        copy_project()
         group = make_own_group(GROUPS, OWN_GROUP)
         write_entry_points(PROJECT / "pyproject.toml", ENTRY_POINTS)
         with output_port().open("wb", buffering=0) as output:
@@ -41,11 +45,16 @@ def main() -> None:
 
 
 def prepare_machine() -> None:
-    subprocess.run(["mount", "--all", "--fstab", f"{PROJECT}/tests/guest/inside/fstab"], check=True)
+    subprocess.run(["mount", "--all", "--fstab", f"{SHARED}/tests/guest/inside/fstab"], check=True)
     os.chmod("/tmp", 0o1777)
     subprocess.run(["modprobe", "--all", *recipe.MODULES], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     socket.sethostname("guest")
+
+
+def copy_project() -> None:
+    wanted = [one for one in SHARED.iterdir() if not one.name.startswith(".") and one.name not in NOT_COPIED]
+    subprocess.run(["cp", "--archive", *wanted, PROJECT], check=True)
 
 
 def make_own_group(top: Path, path: str) -> Path:
@@ -85,7 +94,6 @@ def execute(order: Order, group: Path, output: int) -> int:
         "LANG": "C.UTF-8",
         "PYTHONPATH": f"{PROJECT}:{PACKAGES}:{ENTRY_POINTS}",
         "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "INSITU_GUEST_RESULTS": str(results_folder(EXCHANGE)),
         **order.environment,
     }

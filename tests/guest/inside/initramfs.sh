@@ -5,6 +5,6 @@ for module in $(/bin/busybox cat /modules/order); do
     /bin/busybox insmod "/modules/$module" || echo "cannot load $module"
 done
 /bin/busybox mount -t ext4 -o noatime /dev/vda /root
-/bin/busybox mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=524288,cache=loose,access=any project /root/project
-export PYTHONPATH=/project PYTHONDONTWRITEBYTECODE=1
+/bin/busybox mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any project /root/shared
+export PYTHONPATH=/shared PYTHONDONTWRITEBYTECODE=1
 exec /bin/busybox switch_root /root /usr/bin/python3 -S -m tests.guest.inside.init
