@@ -50,6 +50,17 @@ def test_a_read_only_folder_says_so(tmp_path: Path) -> None:
     ask = "import sys, pathlib; from insitu.injectors.synchronous import problem_below as ask; "
     ask += "sys.stdout.write(ask(pathlib.Path(sys.argv[1])))"
     read_only = 'mount -t tmpfs -o ro none "$0" && exec "$@"'
-    command = ["unshare", "--mount", "sh", "-c", read_only, tmp_path, sys.executable, "-c", ask, tmp_path]
+    command = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        read_only,
+        str(tmp_path),
+        sys.executable,
+        "-c",
+        ask,
+        str(tmp_path),
+    ]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     assert told == f"nothing can be made in {tmp_path}: Read-only file system"
