@@ -115,7 +115,7 @@ class MemoryLimit(_Memory):
 
     def demand(self, level: float) -> Demand:
         """What the subject may take, as the level says."""
-        return Demand(memory_bytes=level)
+        return Demand() if level == self.rest else Demand(memory_bytes=level)
 
 
 class MemoryHigh(_Memory):

@@ -114,12 +114,17 @@ def _check_demand(shares: Sequence[_Share], together: Demand, within: Allowed, h
             continue
         takers = [share.text for share in shares if _amounts(share.demand)[key]]
         takes = "takes" if len(takers) == 1 else "together take"
-        counted = f" {key if amount != 1 else key.removesuffix('s')}" if not UNITS[key] else ""
-        taken = format_quantity(amount, UNITS[key]) + counted
         raise _refusal(
-            f"{' and '.join(takers)} {takes} {taken}, more than {_limit(key, cap, host)}",
+            f"{' and '.join(takers)} {takes} {_spelled(key, amount)}, more than {_limit(key, cap, host)}",
             cap,
         )
+
+
+def _spelled(key: str, amount: float) -> str:
+    """An amount with its unit; of what is counted, with its name."""
+    if UNITS[key]:
+        return format_quantity(amount, UNITS[key])
+    return f"{amount:g} {key if amount != 1 else key.removesuffix('s')}"
 
 
 def _limit(key: str, cap: Cap, host: str) -> str:
