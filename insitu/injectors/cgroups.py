@@ -206,8 +206,8 @@ def create(plan: GroupPlan) -> None:
         for path in plan.paths:
             path.mkdir()
             made.append(path)
-        for controller, path in plan.directories.items():
-            _inherit(controller, path)
+        for file, text in inherited(plan):
+            file.write_text(text)
     except OSError as exc:
         for path in made:
             path.rmdir()
@@ -216,12 +216,19 @@ def create(plan: GroupPlan) -> None:
         raise NotSettable(f"cannot make a control group: {exc}", "run as root") from exc
 
 
-def _inherit(controller: str, path: Path) -> None:
-    if (path / "cgroup.controllers").exists():
-        return
-    for name in _INHERITED.get(controller, ()):
-        for line in (path.parent / name).read_text().splitlines():
-            (path / name).write_text(line)
+def inherited(plan: GroupPlan) -> tuple[tuple[Path, str], ...]:
+    """What is copied from the parents into a group: files and what is written to them."""
+    found: list[tuple[Path, str]] = []
+    for controller, path in plan.directories.items():
+        if (path.parent / "cgroup.controllers").exists():  # version 2 hands everything down
+            continue
+        for name in _INHERITED.get(controller, ()):
+            try:
+                lines = (path.parent / name).read_text().splitlines()
+            except OSError:
+                continue
+            found += [(path / name, line) for line in lines]
+    return tuple(found)
 
 
 def remove(path: Path, *, within_s: float = 2.0) -> None:

@@ -38,10 +38,9 @@ class CpuSet(Injector):
             mechanism, weaker, reason = f"cgroup{node.hierarchies.version['cpuset']}.cpuset", False, ""
         else:
             remedy = "run as root, with the cpuset controller mounted, so that the subject cannot change it"
-        levels = tuple(float(number) for number in range(1, len(_processors(node)) + 1))
-        return Capability(
-            self.variable, self.unit, mechanism, 1.0, levels[-1], weaker, reason, remedy, levels=levels
-        ).capped(node)
+        high = float(len(_processors(node)))
+        capability = Capability(self.variable, self.unit, mechanism, 1.0, high, weaker, reason, remedy, step=1.0)
+        return capability.capped(node)
 
     def treatment(self, level: float, node: Node) -> Treatment:
         if level == self.rest:

@@ -48,7 +48,8 @@ class GroupSteps:
 
     def lines(self) -> tuple[str, ...]:
         """In words, in its order."""
-        return (*(f"mkdir {path}" for path in self.plan.paths), *writes(self.in_force, self.plan))
+        copied = (f"{file} = {text}" for file, text in cgroups.inherited(self.plan))
+        return (*(f"mkdir {path}" for path in self.plan.paths), *copied, *writes(self.in_force, self.plan))
 
 
 @dataclass(frozen=True, slots=True)

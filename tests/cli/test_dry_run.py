@@ -193,6 +193,7 @@ class Seen:
         def created(group: GroupPlan) -> None:
             create(group)
             self.lines.extend(f"mkdir {path}" for path in group.paths)
+            self.lines.extend(f"{file} = {file.read_text().strip()}" for file, _ in cgroups.inherited(group))
 
         def written(setting: Setting, group: GroupPlan) -> None:
             write(setting, group)
@@ -245,6 +246,28 @@ factors: {busy: {levels: [0, 1]}, memory: {levels: [200 MB, unlimited]}}
 design: {kind: factorial, replicates: 1}
 """
 
+CAPS_MODEL = """\
+variables:
+  processors: {unit: core, set_by: cpu.set}
+  reads: {unit: 1/s, set_by: disk.read_iops}
+  writes: {unit: B/s, set_by: disk.write_rate}
+  cached: {unit: fraction, set_by: cache.page}
+  runtime: {unit: s, measured_by: wall_time}
+laws:
+  runtime: c + a / processors + b / reads + d / writes + e * cached
+"""
+CAPPED = """\
+name: capped
+subject: {prepare: [echo, some], command: [sleep, "0.1"]}
+model: model.yaml
+factors:
+  processors: {levels: [1 core, unlimited]}
+  reads: {levels: [500/s]}
+  writes: {levels: [10 MB/s]}
+  cached: {levels: [cold, 50 %]}
+design: {kind: factorial, replicates: 1}
+"""
+
 
 @pytest.mark.root
 @pytest.mark.parametrize(
@@ -253,8 +276,9 @@ design: {kind: factorial, replicates: 1}
         (plans.PLAN, plans.MODEL, NO_CAPS),
         (plans.PLAN, plans.MODEL, Caps(0.9, 1e9)),
         (LOADS, MODEL, Caps(1.5, 1e9)),
+        (CAPPED, CAPS_MODEL, NO_CAPS),
     ],
-    ids=["free", "confined", "with a load"],
+    ids=["free", "confined", "with a load", "capped"],
 )
 def test_a_run_does_what_was_shown(
     tmp_path: Path,
