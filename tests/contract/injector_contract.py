@@ -89,6 +89,14 @@ COLUMNS = (
     "net_in_bytes",
     "net_in_held",
     "net_in_waiting_bytes",
+    "net_out_probes",
+    "net_out_transit_s",
+    "net_out_passed",
+    "net_out_lost",
+    "net_in_probes",
+    "net_in_transit_s",
+    "net_in_passed",
+    "net_in_lost",
 )
 """What a trial's samples hold on a node that can measure everything."""
 

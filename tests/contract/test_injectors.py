@@ -17,7 +17,8 @@ from insitu.injectors.disk import DiskReadOperations, DiskReadRate, DiskWriteOpe
 from insitu.injectors.frequency import CpuFrequency
 from insitu.injectors.input_cache import InputInMemory
 from insitu.injectors.memory import MemoryHigh, MemoryLimit
-from insitu.injectors.network.variables import NetRateIn, NetRateOut
+from insitu.injectors.network.delays import NetDelay, NetJitter, NetLoss
+from insitu.injectors.network.rates import NetRateIn, NetRateOut
 from tests.contract.injector_contract import NODES, AddedContract, CapContract, InjectorContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
@@ -145,6 +146,18 @@ class TestInputInMemory(InjectorContract):
 
     def columns(self) -> tuple[str, ...]:
         return (*super().columns(), "input_in_memory")
+
+
+class TestNetDelay(InjectorContract):
+    injector = NetDelay()
+
+
+class TestNetJitter(InjectorContract):
+    injector = NetJitter()
+
+
+class TestNetLoss(InjectorContract):
+    injector = NetLoss()
 
 
 class TestNetRateIn(CapContract):

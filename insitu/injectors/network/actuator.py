@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import select
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from insitu.injectors.actuator import Host, InForce, Moment
+from insitu.injectors.actuator import Host, InForce
 from insitu.injectors.contract import Part
 from insitu.injectors.errors import ForeignState, InjectorError
 from insitu.injectors.journal import Journal
-from insitu.injectors.network import addresses, protocol
-from insitu.injectors.network import rtnetlink as rt
+from insitu.injectors.network import protocol
+from insitu.injectors.network.gauges import Gauges
+from insitu.injectors.network.in_force import LinkInForce
 from insitu.injectors.network.link import Link
 from insitu.injectors.network.netlink import Netlink
 from insitu.injectors.processes import start_time
@@ -66,8 +67,13 @@ class LinkActuator:
             self._server = _Server(self._journal)
         server = self._server
         try:
-            with server.link(protocol.Make(host.init, interface_name(name), part)) as ends:
-                yield _LinkInForce(part, *ends)
+            seed = zlib.crc32(name.encode())
+            with server.link(protocol.Make(host.init, interface_name(name), part, seed)) as (
+                subject,
+                gateway,
+                gauges,
+            ):
+                yield LinkInForce(part, subject, gateway, gauges)
         except (OSError, _ServerGone) as exc:
             self.close()
             raise InjectorError(f"the network link was lost: {exc}", "insitu resume RUN") from exc
@@ -121,11 +127,12 @@ class _Server:
         self._intent = journal.intend([self._undo])
 
     @contextmanager
-    def link(self, order: protocol.Make) -> Iterator[tuple[Netlink, Netlink]]:
-        """Make a link; gives sockets that can ask about its ends, the subject's first."""
+    def link(self, order: protocol.Make) -> Iterator[tuple[Netlink, Netlink, Gauges | None]]:
+        """Make a link; gives sockets that can ask about its ends, the subject's first, and its gauges."""
         protocol.send(self._connection, order)
         answer, files = self._receive()
-        ends = [Netlink(descriptor=file) for file in files]
+        ends = [Netlink(descriptor=file) for file in files[:2]]
+        gauges = Gauges(files[2]) if len(files) > 2 else None
         early = ""
         try:
             if isinstance(answer, protocol.Refused):
@@ -133,10 +140,11 @@ class _Server:
                 raise kind(answer.message, answer.remedy)
             if not isinstance(answer, protocol.Made):
                 raise _ServerGone("the server of links answered out of turn")
-            yield ends[0], ends[1]
+            yield ends[0], ends[1], gauges
         finally:
-            for end in ends:
-                end.close()
+            for one in (*ends, gauges):
+                if one is not None:
+                    one.close()
             early = self._end_link()
         if early:
             raise _ServerGone(early)
@@ -164,45 +172,3 @@ class _Server:
             self._process.wait()
         carry_out(self._undo, self._journal.header.ownership)
         self._journal.done(self._intent)
-
-
-class _LinkInForce:
-    """A link that holds."""
-
-    def __init__(self, link: Link, subject: Netlink, gateway: Netlink) -> None:
-        self._columns: dict[str, Callable[[], float]] = {}
-        if link.rate_out is not None or link.alters_packets:
-            self._columns |= _End(subject, link.by_line).columns("net_out")
-        if link.rate_in is not None or link.alters_packets:
-            self._columns |= _End(gateway, link.by_line).columns("net_in")
-
-    def columns(self) -> Mapping[str, Callable[[], float]]:
-        return self._columns
-
-    def started(self, at: float) -> None:
-        return
-
-    def ended(self) -> tuple[Moment, ...]:
-        return ()
-
-
-class _End:
-    """Counters of the sending side of one direction; its first column asks the kernel for all of them."""
-
-    def __init__(self, netlink: Netlink, by_line: bool) -> None:
-        self._netlink = netlink
-        self._overhead_bytes = rt.ETHERNET_BYTES if by_line else 0
-        self._state = rt.classes(netlink, addresses.LINK_INDEX)[rt.SHAPED]
-
-    def columns(self, prefix: str) -> dict[str, Callable[[], float]]:
-        return {
-            f"{prefix}_bytes": self._read,
-            f"{prefix}_held": lambda: float(self._state.held),
-            f"{prefix}_waiting_bytes": lambda: float(self._state.waiting_bytes),
-        }
-
-    def _read(self) -> float:
-        with contextlib.suppress(OSError, KeyError):  # the link is gone; whoever holds it will say so
-            self._state = rt.classes(self._netlink, addresses.LINK_INDEX)[rt.SHAPED]
-        state = self._state
-        return float(state.sent_bytes + self._overhead_bytes * state.sent_packets)

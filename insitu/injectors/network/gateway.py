@@ -10,25 +10,26 @@ from __future__ import annotations
 import os
 import resource
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import Path
 
-from insitu.injectors.network import addresses, namespaces, shaping
-from insitu.injectors.network import rtnetlink as rt
+from insitu.injectors.network import addresses, line, shaping
 from insitu.injectors.network.datagrams import Flows, Peer, answering
+from insitu.injectors.network.ends import Ends
+from insitu.injectors.network.gauges import Gauges
 from insitu.injectors.network.host_view import HostView
 from insitu.injectors.network.knocks import Doorkeeper, Wire
 from insitu.injectors.network.link import Link
 from insitu.injectors.network.loop import Loop
 from insitu.injectors.network.loopback import StandIns
-from insitu.injectors.network.netlink import Message, Netlink
-from insitu.injectors.network.packets import Address, Ends
+from insitu.injectors.network.packets import Address, Flow
+from insitu.injectors.network.probes import Probes
 from insitu.injectors.network.room import Room, original_target, transparent
 
 _LARGEST = 1 << 16
+_DATAGRAMS = (socket.AF_INET, socket.SOCK_DGRAM)
 
 MakeSocket = Callable[[socket.AddressFamily, socket.SocketKind], socket.socket]
 
@@ -43,34 +44,15 @@ class Order:
         A process in the subject's namespaces.
     name
         Of the interfaces at both ends.
+    seed
+        Of what the delay line leaves to chance.
     """
 
     init: int
     name: str
     link: Link
+    seed: int
     host: HostView
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The two ends of a link: the subject's namespace, and the gateway's room."""
-
-    subject: int
-    room: Room
-    in_subject: Netlink
-
-    @contextmanager
-    def at_subject(self) -> Iterator[None]:
-        """Make what is made meanwhile in the subject's namespace."""
-        namespaces.enter(self.subject, namespaces.CLONE_NEWNET)
-        try:
-            yield
-        finally:
-            namespaces.enter(self.room.namespace, namespaces.CLONE_NEWNET)
-
-    def subject_socket(self, family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
-        with self.at_subject():
-            return socket.socket(family, kind)
 
 
 class Gateway:
@@ -90,24 +72,43 @@ class Gateway:
 
     Attributes
     ----------
+    gauges
+        What is measured of the packets' way, if a variable alters it.
     slow_to_close
         An open file on which the kernel waits for a grace period when it is closed.
     """
 
     def __init__(self, order: Order, room: Room | None, host_socket: MakeSocket) -> None:
-        self.sides = _meet(order, room)
-        _raise_link(self.sides, order)
-        shaping.shape(self.sides.in_subject, self.sides.room.netlink, order.link)
+        self.ends = ends = Ends.of(order.init, room, has_ipv6=order.host.has_ipv6)
         self._host_socket = host_socket
         self._loop = Loop()
-        self._flows = Flows(self._loop)
+        self.gauges = Gauges() if order.link.alters_packets else None
+        if self.gauges is not None and order.link.by_line:
+            self._start_line(order, self.gauges)
+        else:
+            ends.connect_directly(order.name, order.link)
+        shaping.shape(ends.in_subject, ends.room.netlink, order.link)
+        self._relay(order)
+        if self.gauges is not None:
+            probing = ends.subject_socket(*_DATAGRAMS), socket.socket(*_DATAGRAMS)
+            Probes(self._loop, self.gauges, *probing)
+
+    def _start_line(self, order: Order, gauges: Gauges) -> None:
+        tuns = self.ends.connect_by_line(order.name, order.link)
+        process = line.start(*tuns, order.link, gauges, order.seed)
+        for descriptor in tuns:
+            os.close(descriptor)
+        self._loop.watch(process, lambda: sys.exit("the delay line ended"))
+
+    def _relay(self, order: Order) -> None:
         _allow_many_sockets()
-        self._stand_ins = StandIns(self._loop, order.host.services, self.sides.subject_socket)
+        room = self.ends.room
+        self._flows = Flows(self._loop)
+        self._stand_ins = StandIns(self._loop, order.host.services, self.ends.subject_socket)
         wire = Wire(order.name)
         self.slow_to_close = wire.socket.fileno()
-        take, listeners = self._host_stream, self.sides.room.listeners
-        Doorkeeper(self._loop, wire, listeners, take, self._where_to_connect)
-        for waiting in self.sides.room.receivers:
+        Doorkeeper(self._loop, wire, room.listeners, self._host_stream, self._where_to_connect)
+        for waiting in room.receivers:
             self._loop.watch(waiting.fileno(), lambda waiting=waiting: self._receive(waiting))  # type: ignore[misc]
 
     def run(self) -> None:
@@ -118,13 +119,13 @@ class Gateway:
     def _host_stream(self, family: socket.AddressFamily) -> socket.socket:
         return self._host_socket(family, socket.SOCK_STREAM)
 
-    def _where_to(self, kind: socket.SocketKind, ends: Ends) -> tuple[Address, int] | None:
-        if ends.target == addresses.GATEWAY.ip:
-            return self._stand_ins.where_to(kind, ends)
-        return ends.target, ends.target_port
+    def _where_to(self, kind: socket.SocketKind, flow: Flow) -> tuple[Address, int] | None:
+        if flow.target == addresses.GATEWAY.ip:
+            return self._stand_ins.where_to(kind, flow)
+        return flow.target, flow.target_port
 
-    def _where_to_connect(self, ends: Ends) -> tuple[Address, int] | None:
-        return self._where_to(socket.SOCK_STREAM, ends)
+    def _where_to_connect(self, flow: Flow) -> tuple[Address, int] | None:
+        return self._where_to(socket.SOCK_STREAM, flow)
 
     def _receive(self, waiting: socket.socket) -> None:
         while True:
@@ -141,50 +142,17 @@ class Gateway:
                 self._flows.send(between, data, lambda: self._flow(source, target))  # noqa: B023 - called at once
 
     def _flow(self, source: Peer, target: Peer) -> tuple[socket.socket, socket.socket]:
-        ends = Ends(ip_address(source[0]), source[1], ip_address(target[0]), target[1])
-        where = self._where_to(socket.SOCK_DGRAM, ends)
+        flow = Flow(ip_address(source[0]), source[1], ip_address(target[0]), target[1])
+        where = self._where_to(socket.SOCK_DGRAM, flow)
         if where is None:
             raise ConnectionRefusedError
         family = socket.AF_INET if where[0].version == 4 else socket.AF_INET6
         outer = self._host_socket(family, socket.SOCK_DGRAM)
         outer.setblocking(False)
         outer.connect((str(where[0]), where[1]))
-        return answering(transparent(ends.family, socket.SOCK_DGRAM), target, source), outer
+        return answering(transparent(flow.family, socket.SOCK_DGRAM), target, source), outer
 
 
 def _allow_many_sockets() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _meet(order: Order, room: Room | None) -> Sides:
-    """Open the subject's namespace, and be in a room of the same user namespace."""
-    folder = f"/proc/{order.init}/ns"
-    subject, user = (os.open(f"{folder}/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "user"))
-    if not namespaces.is_own(user, "user"):
-        namespaces.enter(user, namespaces.CLONE_NEWUSER)
-        room = None
-    os.close(user)
-    room = room or Room.enter(has_ipv6=order.host.has_ipv6)
-    namespaces.enter(subject, namespaces.CLONE_NEWNET)
-    in_subject = Netlink()
-    namespaces.enter(room.namespace, namespaces.CLONE_NEWNET)
-    return Sides(subject, room, in_subject)
-
-
-def _raise_link(sides: Sides, order: Order) -> None:
-    link, hardware = addresses.LINK_INDEX, (addresses.HARDWARE_GATEWAY, addresses.HARDWARE_SUBJECT)
-    rates = (order.link.rate_in, order.link.rate_out)
-    bundles = (shaping.bundle_packets(order.link, rates[0]), shaping.bundle_packets(order.link, rates[1]))
-    sides.room.netlink.request(rt.veth_pair(order.name, link, hardware, sides.subject, bundles))
-    kernel_has_ipv6 = Path("/proc/net/if_inet6").exists()
-    ready: list[Message] = [rt.no_own_address(link)] if kernel_has_ipv6 else []
-    ready.append(rt.up(link))
-    at_gateway, at_subject = [*ready], [rt.up(addresses.LOOPBACK_INDEX), *ready]
-    both = ((addresses.GATEWAY, addresses.SUBJECT), (addresses.GATEWAY_6, addresses.SUBJECT_6))
-    for far, near in both[: 2 if sides.room.has_ipv6 else 1]:
-        at_gateway += [rt.address(link, far), rt.neighbour(link, near.ip, hardware[1])]
-        at_subject += [rt.address(link, near), rt.neighbour(link, far.ip, hardware[0])]
-        at_subject.append(rt.default_route(link, far.ip))
-    sides.room.netlink.request(*at_gateway)
-    sides.in_subject.request(*at_subject)

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 
 from insitu.injectors.network import addresses, packets
 from insitu.injectors.network.loop import Loop
-from insitu.injectors.network.packets import Address, Ends, Knock, Unreachable
+from insitu.injectors.network.packets import Address, Flow, Knock, Unreachable
 from insitu.injectors.network.streams import Stream, reset
 
 _ALL, _IP, _IP6 = 0x0003, 0x0800, 0x86DD
@@ -115,27 +115,27 @@ class Doorkeeper:
         wire: Wire,
         listeners: tuple[socket.socket, ...],
         take_socket: Callable[[socket.AddressFamily], socket.socket],
-        where_to: Callable[[Ends], tuple[Address, int] | None],
+        where_to: Callable[[Flow], tuple[Address, int] | None],
     ) -> None:
         self._loop = loop
         self._wire = wire
         self._take_socket = take_socket
         self._where_to = where_to
-        self._dialling: set[Ends] = set()
-        self._standing: dict[Ends, socket.socket] = {}
+        self._dialling: set[Flow] = set()
+        self._standing: dict[Flow, socket.socket] = {}
         loop.watch(wire.socket.fileno(), self._serve_requests)
         for listener in listeners:
             loop.watch(listener.fileno(), lambda listener=listener: self._accept(listener))  # type: ignore[misc]
 
     def _serve_requests(self) -> None:
         for knock in self._wire.requests():
-            if knock.ends in self._standing:  # the answer was lost
+            if knock.flow in self._standing:  # the answer was lost
                 self._wire.let_in(knock)
-            elif knock.ends not in self._dialling:
+            elif knock.flow not in self._dialling:
                 self._dial(knock)
 
     def _dial(self, knock: Knock) -> None:
-        target = self._where_to(knock.ends)
+        target = self._where_to(knock.flow)
         if target is None:
             self._wire.answer(packets.refusal(knock))
             return
@@ -146,14 +146,14 @@ class Doorkeeper:
             self._refuse(knock, exc.errno or 0)
             return
         outer.setblocking(False)
-        self._dialling.add(knock.ends)
+        self._dialling.add(knock.flow)
         self._loop.watch(outer.fileno(), lambda: self._dialled(knock, outer))
         code = outer.connect_ex((str(address), port))
         if code not in (0, errno.EINPROGRESS):
             self._fail(knock, outer, code)
 
     def _dialled(self, knock: Knock, outer: socket.socket) -> None:
-        if knock.ends not in self._dialling:
+        if knock.flow not in self._dialling:
             return
         if code := outer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._fail(knock, outer, code)
@@ -163,14 +163,14 @@ class Doorkeeper:
         except OSError:  # not yet
             return
         self._loop.forget(outer.fileno())
-        self._dialling.discard(knock.ends)
-        self._standing[knock.ends] = outer
+        self._dialling.discard(knock.flow)
+        self._standing[knock.flow] = outer
         self._wire.let_in(knock)
-        self._loop.at(time.monotonic() + _ACCEPT_S, lambda: self._give_up(knock.ends, outer))
+        self._loop.at(time.monotonic() + _ACCEPT_S, lambda: self._give_up(knock.flow, outer))
 
     def _fail(self, knock: Knock, outer: socket.socket, code: int) -> None:
         self._loop.forget(outer.fileno())
-        self._dialling.discard(knock.ends)
+        self._dialling.discard(knock.flow)
         outer.close()
         self._refuse(knock, code)
 
@@ -178,14 +178,14 @@ class Doorkeeper:
         if code == errno.ETIMEDOUT:  # nobody answered: nobody answers here, either
             return
         if why := _WHY.get(code):
-            by = addresses.GATEWAY.ip if knock.ends.source.version == 4 else addresses.GATEWAY_6.ip
-            self._wire.answer(packets.unreachable(why, by, knock.ends.source, knock.packet))
+            by = addresses.GATEWAY.ip if knock.flow.source.version == 4 else addresses.GATEWAY_6.ip
+            self._wire.answer(packets.unreachable(why, by, knock.flow.source, knock.packet))
         else:
             self._wire.answer(packets.refusal(knock))
 
-    def _give_up(self, ends: Ends, outer: socket.socket) -> None:
-        if self._standing.get(ends) is outer:
-            del self._standing[ends]
+    def _give_up(self, flow: Flow, outer: socket.socket) -> None:
+        if self._standing.get(flow) is outer:
+            del self._standing[flow]
             outer.close()
 
     def _accept(self, listener: socket.socket) -> None:
@@ -197,9 +197,9 @@ class Doorkeeper:
             except OSError:  # it was gone before it was accepted
                 continue
             target = inner.getsockname()
-            ends = Ends(ip_address(peer[0]), peer[1], ip_address(target[0]), target[1])
+            flow = Flow(ip_address(peer[0]), peer[1], ip_address(target[0]), target[1])
             inner.setblocking(False)
-            outer = self._standing.pop(ends, None)
+            outer = self._standing.pop(flow, None)
             if outer is None:
                 reset(inner)
             else:

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from insitu.injectors.network import addresses
 from insitu.injectors.network.datagrams import Flows, answering
 from insitu.injectors.network.loop import Loop
-from insitu.injectors.network.packets import Address, Ends
+from insitu.injectors.network.packets import Address, Flow
 from insitu.injectors.network.socket_table import Service
 from insitu.injectors.network.streams import Stream, reset
 
@@ -43,9 +43,9 @@ class StandIns:
         for service in services:
             self._listen(service)
 
-    def where_to(self, kind: socket.SocketKind, ends: Ends) -> tuple[Address, int] | None:
+    def where_to(self, kind: socket.SocketKind, flow: Flow) -> tuple[Address, int] | None:
         """Address on the host's loopback that something which came over the link is for."""
-        return self._targets.get((kind, ends.source_port))
+        return self._targets.get((kind, flow.source_port))
 
     def _listen(self, service: Service) -> None:
         waiting = self._in_subject(service.family, service.kind)

@@ -7,7 +7,7 @@ import os
 import signal
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,6 +31,11 @@ def leave(kinds: int) -> None:
 def die_with_parent() -> None:
     """Ask for SIGKILL when the parent ends. Joining a user namespace withdraws it: ask afterwards."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl PDEATHSIG")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever descendants lose theirs."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl CHILD_SUBREAPER")
 
 
 def is_own(descriptor: int, kind: str) -> bool:

@@ -29,7 +29,7 @@ class Unreachable(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class Flow:
     """From where to where: what tells connections and flows apart."""
 
     source: Address
@@ -52,7 +52,7 @@ class Knock:
         From its IP header on, with the checksum that the sender's device would have filled in.
     """
 
-    ends: Ends
+    flow: Flow
     sequence: int
     packet: bytes
 
@@ -70,7 +70,7 @@ def read_knock(packet: bytes) -> Knock | None:
     whole[start + 16 : start + 18] = b"\0\0"
     checksum = _transport_checksum(source, target, _TCP, bytes(whole[start:]))
     whole[start + 16 : start + 18] = struct.pack("!H", checksum)
-    return Knock(Ends(source, source_port, target, target_port), sequence, bytes(whole))
+    return Knock(Flow(source, source_port, target, target_port), sequence, bytes(whole))
 
 
 def _payload(packet: bytes, protocol: int) -> int | None:
@@ -92,11 +92,11 @@ def _addresses(packet: bytes) -> tuple[Address, Address]:
 
 def refusal(knock: Knock) -> bytes:
     """What a host without a listener answers: a reset."""
-    ends = knock.ends
+    flow = knock.flow
     header = struct.pack(
         "!HHIIBBHHH",
-        ends.target_port,
-        ends.source_port,
+        flow.target_port,
+        flow.source_port,
         0,
         (knock.sequence + 1) & 0xFFFFFFFF,
         5 << 4,
@@ -105,7 +105,7 @@ def refusal(knock: Knock) -> bytes:
         0,
         0,
     )
-    return _packet(ends.target, ends.source, _TCP, header, checksum_at=16)
+    return _packet(flow.target, flow.source, _TCP, header, checksum_at=16)
 
 
 def unreachable(why: Unreachable, by: Address, to: Address, packet: bytes) -> bytes:
@@ -118,10 +118,10 @@ def unreachable(why: Unreachable, by: Address, to: Address, packet: bytes) -> by
     return _packet(by, to, _ICMP, body)
 
 
-def datagram(ends: Ends) -> bytes:
+def datagram(flow: Flow) -> bytes:
     """An empty datagram: enough of one that was lost to say so."""
-    header = struct.pack("!HHHH", ends.source_port, ends.target_port, 8, 0)
-    return _packet(ends.source, ends.target, _UDP, header, checksum_at=6)
+    header = struct.pack("!HHHH", flow.source_port, flow.target_port, 8, 0)
+    return _packet(flow.source, flow.target, _UDP, header, checksum_at=6)
 
 
 def _packet(source: Address, target: Address, protocol: int, body: bytes, checksum_at: int | None = None) -> bytes:

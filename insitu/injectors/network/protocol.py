@@ -20,11 +20,12 @@ class Make:
     init: int
     name: str
     link: Link
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """It stands. Comes with sockets that can ask about its ends, the subject's first."""
+    """It stands. Comes with sockets that ask about its ends, the subject's first, and with the gauges if any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ Interface = IPv4Interface | IPv6Interface
 
 MTU_BYTES, ETHERNET_BYTES = 1500, 14
 _NEWLINK, _NEWADDR, _NEWROUTE, _NEWNEIGH = 16, 20, 24, 28
-_NEWQDISC, _NEWCLASS, _GETCLASS = 36, 40, 42
+_NEWQDISC, _GETQDISC, _NEWCLASS, _GETCLASS = 36, 38, 40, 42
 _NEW = CREATE | EXCLUSIVE
 _UP = 1
 _MAIN = 254
@@ -61,8 +61,10 @@ def up(index: int) -> Message:
     return Message(_NEWLINK, _link(index, _UP, _UP), what="link up")
 
 
-def queue_length(index: int, packets: int) -> Message:
-    return Message(_NEWLINK, _link(index) + attribute(13, packets), what="queue length")
+def queues(index: int, length_packets: int, bundle_packets: int) -> Message:
+    """How many packets may wait in a device for whoever takes them, and how many may be sent as one."""
+    body = _link(index) + attribute(13, length_packets) + attribute(40, bundle_packets)
+    return Message(_NEWLINK, body, what="queue of the interface")
 
 
 def address(index: int, own: Interface) -> Message:
@@ -78,14 +80,6 @@ def default_route(index: int, gateway: Address) -> Message:
     body = struct.pack("=BBBBBBBBI", family, 0, 0, 0, _MAIN, 4, 0, _UNICAST, 0)
     body += attribute(5, gateway.packed) + attribute(4, index)
     return Message(_NEWROUTE, body, _NEW, f"default route by {gateway}")
-
-
-def device_route(index: int, version: int) -> Message:
-    """A default route into a device that has no neighbours."""
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
-    scope = 253 if version == 4 else 0
-    body = struct.pack("=BBBBBBBBI", family, 0, 0, 0, _MAIN, 4, scope, _UNICAST, 0) + attribute(4, index)
-    return Message(_NEWROUTE, body, _NEW, "default route")
 
 
 def everything_is_local(loopback: int, version: int) -> Message:
@@ -142,8 +136,12 @@ def netem(index: int, parent: int, delay_s: float, jitter_s: float, loss: float,
     ticks = [round(1e9 * time / _TICK_NS) for time in (delay_s + jitter_s / 2, jitter_s / 2)]
     odds = min(round(loss * 0xFFFFFFFF), 0xFFFFFFFF)
     options = struct.pack("=6I", ticks[0], limit_packets, odds, 0, 0, ticks[1])
-    handle = (parent & 0xFFFF) << 20
-    return _discipline(_NEWQDISC, index, handle, parent, "netem", attribute(2, options), "delay")
+    return _discipline(_NEWQDISC, index, netem_handle(parent), parent, "netem", attribute(2, options), "delay")
+
+
+def netem_handle(parent: int) -> int:
+    """The discipline that delays what a class sends."""
+    return (parent & 0xFFFF) << 20
 
 
 def _discipline(
@@ -167,8 +165,6 @@ class ClassState:
         How often it had to wait for its rate.
     waiting_bytes
         In its queue right now.
-    dropped
-        Packets that never left it.
     """
 
     rate_bytes_per_s: int
@@ -176,25 +172,50 @@ class ClassState:
     sent_packets: int
     held: int
     waiting_bytes: int
-    dropped: int
 
 
 def classes(netlink: Netlink, index: int) -> dict[int, ClassState]:
     """State of every class of a device, by handle."""
-    return dict(_read_classes(netlink, index))
+    found: dict[int, ClassState] = {}
+    for handle, parts in _states(netlink, _GETCLASS, index):
+        parameters = dict(attributes(parts[_OPTIONS])).get(1, b"")
+        (rate,) = struct.unpack_from("=I", parameters, 8)
+        sent, waiting = _statistics(parts)
+        found[handle] = ClassState(rate, sent[0], sent[1], waiting[4], waiting[1])
+    return found
 
 
-def _read_classes(netlink: Netlink, index: int) -> Iterator[tuple[int, ClassState]]:
-    for body in netlink.dump(_GETCLASS, struct.pack("=BxxxiIII", 0, index, 0, 0, 0)):
-        (handle,) = struct.unpack_from("=I", body, 8)
-        sent = waiting = (0, 0, 0, 0, 0)
-        rate = 0
-        for kind, value in attributes(body[20:]):
-            if kind == 2:  # TCA_OPTIONS
-                parameters = dict(attributes(value)).get(1, b"")
-                (rate,) = struct.unpack_from("=I", parameters, 8)
-            elif kind == 7:  # TCA_STATS2
-                statistics = dict(attributes(value))
-                sent = (*struct.unpack_from("=QI", statistics[1]), 0, 0, 0)
-                waiting = struct.unpack_from("=5I", statistics[3])
-        yield handle, ClassState(rate, sent[0], sent[1], waiting[4], waiting[1], waiting[2])
+@dataclass(frozen=True, slots=True)
+class DelayState:
+    """What a netem discipline let through, and what it lost."""
+
+    passed_packets: int
+    lost_packets: int
+
+
+def delays(netlink: Netlink, index: int) -> dict[int, DelayState]:
+    """State of every netem discipline of a device, by the class that it delays."""
+    found: dict[int, DelayState] = {}
+    states = dict(_states(netlink, _GETQDISC, index))
+    for parent in (SHAPED, PROBES):
+        if (parts := states.get(netem_handle(parent))) is not None:
+            sent, waiting = _statistics(parts)
+            found[parent] = DelayState(sent[1] + waiting[0], waiting[2])
+    return found
+
+
+_OPTIONS, _STATISTICS = 2, 7
+_Parts = dict[int, bytes]
+
+
+def _states(netlink: Netlink, kind: int, index: int) -> Iterator[tuple[int, _Parts]]:
+    for body in netlink.dump(kind, struct.pack("=BxxxiIII", 0, index, 0, 0, 0)):
+        interface, handle = struct.unpack_from("=iI", body, 4)
+        if interface == index:
+            yield handle, dict(attributes(body[20:]))
+
+
+def _statistics(parts: _Parts) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Bytes and packets sent; packets and bytes waiting, packets dropped, put back, held back."""
+    statistics = dict(attributes(parts[_STATISTICS]))
+    return struct.unpack_from("=QI", statistics[1]), struct.unpack_from("=5I", statistics[3])

@@ -49,6 +49,7 @@ class _Gateway:
 
 def serve(agent: socket.socket) -> None:
     """Make and end links until the agent closes the socket; keeps a process ready for the next one."""
+    namespaces.adopt_orphans()
     gc.freeze()  # what is shared with the forked ones stays so
     next_one, current = _fork(agent), None
     while True:
@@ -61,7 +62,9 @@ def serve(agent: socket.socket) -> None:
         message, _ = protocol.receive(agent)
         if isinstance(message, protocol.Make) and current is None:
             current = next_one
-            current.talk.send(pickle.dumps(Order(message.init, message.name, message.link, host_view.survey())))
+            current.talk.send(
+                pickle.dumps(Order(message.init, message.name, message.link, message.seed, host_view.survey()))
+            )
         elif isinstance(message, protocol.End):
             early = "" if current is None else _end(current)
             protocol.send(agent, protocol.Ended(early))
@@ -84,6 +87,7 @@ def _fork(agent: socket.socket) -> _Gateway:
         ours.close()
         _be_gateway(agent, theirs, parent, has_ipv6=has_ipv6)
     theirs.close()
+    os.setpgid(pid, pid)  # with the delay line, if it starts one
     return _Gateway(pid, ours)
 
 
@@ -122,6 +126,7 @@ class _Wishes:
 
 def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_ipv6: bool) -> NoReturn:
     try:
+        os.setpgid(0, 0)  # here, too: whoever comes first
         namespaces.die_with_parent()
         if os.getppid() != parent:
             os._exit(1)
@@ -144,8 +149,10 @@ def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_i
             protocol.send(agent, _refusal(exc))
             os._exit(1)
         wishes.keep(gateway.slow_to_close)
-        ends = gateway.sides.in_subject.fileno(), gateway.sides.room.netlink.fileno()
-        protocol.send(agent, protocol.Made(), ends)
+        files = [gateway.ends.in_subject.fileno(), gateway.ends.room.netlink.fileno()]
+        if gateway.gauges is not None:
+            files.append(gateway.gauges.descriptor)
+        protocol.send(agent, protocol.Made(), tuple(files))
         agent.close()
         gateway.run()
     except BaseException:
@@ -163,10 +170,11 @@ def _refusal(problem: OSError | InjectorError) -> protocol.Refused:
 def _end(gateway: _Gateway) -> str:
     """End a gateway, wait for it, and give how it ended if it had before."""
     ended, status = os.waitpid(gateway.pid, os.WNOHANG)
-    if not ended:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(gateway.pid, signal.SIGKILL)
-        os.waitpid(gateway.pid, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(gateway.pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-gateway.pid, 0)
     return f"the gateway ended by itself (status {os.waitstatus_to_exitcode(status)})" if ended else ""
 
 

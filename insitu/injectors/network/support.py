@@ -18,12 +18,13 @@ from dataclasses import asdict
 from functools import cache
 
 from insitu.injectors.contract import Network
-from insitu.injectors.network import addresses, host_view, namespaces
+from insitu.injectors.network import addresses, host_view, namespaces, tun
 from insitu.injectors.network import rtnetlink as rt
 from insitu.injectors.network.gateway import Gateway, Order
 from insitu.injectors.network.link import Link
 
 _PATIENCE_S = 20.0
+_NAME = "insitu-nobody"
 
 
 @cache
@@ -48,15 +49,23 @@ def _try_everything() -> Network:
     with nobody() as init:
         try:
             link = Link(rate_out=1e6, rate_in=1e6)
-            gateway = Gateway(Order(init, "insitu-nobody", link, host_view.survey()), None, socket.socket)
+            gateway = Gateway(Order(init, _NAME, link, 0, host_view.survey()), None, socket.socket)
         except OSError as exc:
             return Network(problem=f"a link cannot be made ({exc})", remedy=_REMEDY)
         try:
-            gateway.sides.room.netlink.request(rt.netem(addresses.LINK_INDEX, rt.SHAPED, 0.01, 0.0, 0.0, 100))
+            gateway.ends.room.netlink.request(rt.netem(addresses.LINK_INDEX, rt.SHAPED, 0.01, 0.0, 0.0, 100))
             netem_problem = ""
         except OSError as exc:
             netem_problem = f"the kernel has no netem ({exc})"
-    return Network("", "", netem_problem, "there is none")
+    return Network("", "", netem_problem, _line_problem())
+
+
+def _line_problem() -> str:
+    try:
+        os.close(tun.make("insitu-line", addresses.LINK_INDEX + 1))
+        return ""
+    except OSError as exc:
+        return f"there is no TUN interface ({exc})"
 
 
 _REMEDY = "use a kernel with veth, sch_htb, nf_tables and nft_tproxy, and user namespaces where you are not root"

@@ -1,4 +1,4 @@
-"""The variables of the subject's network link."""
+"""``net.rate_out`` and ``net.rate_in``: bits per second that the subject may send and receive."""
 
 from __future__ import annotations
 

@@ -1,0 +1,108 @@
+"""The two ends of a link: a pair of interfaces, one in the subject's namespace and one in the gateway's room."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from insitu.injectors.network import addresses, namespaces, shaping, tun
+from insitu.injectors.network import rtnetlink as rt
+from insitu.injectors.network.link import Link
+from insitu.injectors.network.netlink import Message, Netlink
+from insitu.injectors.network.room import Room
+
+_LINE_QUEUE_PACKETS = 5000
+"""Packets that may wait for the delay line to be woken: some 0.1 s of small ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Both namespaces.
+
+    Attributes
+    ----------
+    subject
+        Open file of the subject's namespace.
+    in_subject
+        Speaks to the kernel about it.
+    """
+
+    subject: int
+    room: Room
+    in_subject: Netlink
+
+    @classmethod
+    def of(cls, init: int, room: Room | None, *, has_ipv6: bool) -> Ends:
+        """Open the namespace of a subject's process, and be in a room of the same user namespace."""
+        folder = f"/proc/{init}/ns"
+        subject, user = (os.open(f"{folder}/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "user"))
+        if not namespaces.is_own(user, "user"):
+            namespaces.enter(user, namespaces.CLONE_NEWUSER)
+            room = None
+        os.close(user)
+        room = room or Room.enter(has_ipv6=has_ipv6)
+        namespaces.enter(subject, namespaces.CLONE_NEWNET)
+        in_subject = Netlink()
+        namespaces.enter(room.namespace, namespaces.CLONE_NEWNET)
+        return cls(subject, room, in_subject)
+
+    @contextmanager
+    def at_subject(self) -> Iterator[None]:
+        """Make what is made meanwhile in the subject's namespace."""
+        namespaces.enter(self.subject, namespaces.CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            namespaces.enter(self.room.namespace, namespaces.CLONE_NEWNET)
+
+    def subject_socket(self, family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
+        with self.at_subject():
+            return socket.socket(family, kind)
+
+    def connect_directly(self, name: str, link: Link) -> None:
+        """Raise a pair of interfaces, each other's peers (veth)."""
+        index, hardware = addresses.LINK_INDEX, (addresses.HARDWARE_GATEWAY, addresses.HARDWARE_SUBJECT)
+        bundles = (shaping.bundle_packets(link, link.rate_in), shaping.bundle_packets(link, link.rate_out))
+        self.room.netlink.request(rt.veth_pair(name, index, hardware, self.subject, bundles))
+        far, near = self._addressed()
+        for gateway, subject in self._versions():
+            far.append(rt.neighbour(index, subject.ip, hardware[1]))
+            near.append(rt.neighbour(index, gateway.ip, hardware[0]))
+        self.room.netlink.request(*far)
+        self.in_subject.request(*near)
+
+    def connect_by_line(self, name: str, link: Link) -> tuple[int, int]:
+        """Raise two interfaces that a process connects (TUN); gives what it reads and writes, subject's first."""
+        index = addresses.LINK_INDEX
+        with self.at_subject():
+            near_file = tun.make(name, index)
+        far_file = tun.make(name, index)
+        far, near = self._addressed()
+        self.room.netlink.request(
+            rt.queues(index, _LINE_QUEUE_PACKETS, shaping.bundle_packets(link, link.rate_in)), *far
+        )
+        self.in_subject.request(
+            rt.queues(index, _LINE_QUEUE_PACKETS, shaping.bundle_packets(link, link.rate_out)), *near
+        )
+        return near_file, far_file
+
+    def _addressed(self) -> tuple[list[Message], list[Message]]:
+        """Both ends up, with addresses, and everything else behind the gateway."""
+        index = addresses.LINK_INDEX
+        ready = [rt.no_own_address(index)] if Path("/proc/net/if_inet6").exists() else []
+        ready.append(rt.up(index))
+        far, near = [*ready], [rt.up(addresses.LOOPBACK_INDEX), *ready]
+        for gateway, subject in self._versions():
+            far.append(rt.address(index, gateway))
+            near += [rt.address(index, subject), rt.default_route(index, gateway.ip)]
+        return far, near
+
+    def _versions(self) -> tuple[tuple[rt.Interface, rt.Interface], ...]:
+        return _ADDRESSES if self.room.has_ipv6 else _ADDRESSES[:1]
+
+
+_ADDRESSES = ((addresses.GATEWAY, addresses.SUBJECT), (addresses.GATEWAY_6, addresses.SUBJECT_6))

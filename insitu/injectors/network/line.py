@@ -1,0 +1,129 @@
+"""The delay line: carries packets between two TUN interfaces, late by a while, and loses some.
+
+It takes the place of the kernel's netem where there is none, with its meaning: each packet of a direction is
+delayed by itself, so that those delayed more are overtaken. It adds no cap of its own below `CARRIES_BYTES_PER_S`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+import random
+import select
+import time
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from insitu.injectors.network import namespaces
+from insitu.injectors.network.gauges import Gauge, Gauges
+from insitu.injectors.network.link import Link
+
+CARRIES_BYTES_PER_S = 12.5e6
+"""In both directions together, in full packets; see experiments/benchmarks/network.py."""
+_LARGEST = 1 << 16
+_BATCH = 32
+_FIFO_PRIORITY = 1
+
+
+@dataclass(slots=True)
+class _Way:
+    """One direction.
+
+    Attributes
+    ----------
+    waiting
+        Heap of when to write which packet; the number between keeps packets of the same time in order.
+    """
+
+    source: int
+    sink: int
+    delay_s: float
+    jitter_s: float
+    loss: float
+    passed: int
+    lost: int
+    gauges: Gauges
+    chance: random.Random
+    waiting: list[tuple[float, int, bytes]] = field(default_factory=list)
+    number: int = 0
+
+    def take(self) -> None:
+        """Read what has come, and say when each is due."""
+        now = time.monotonic()
+        for _ in range(_BATCH):
+            try:
+                packet = os.read(self.source, _LARGEST)
+            except BlockingIOError:
+                return
+            if self.loss and self.chance.random() < self.loss:
+                self.gauges[self.lost] += 1
+                continue
+            due = now + self.delay_s + (self.jitter_s * self.chance.random() if self.jitter_s else 0.0)
+            self.number += 1
+            heapq.heappush(self.waiting, (due, self.number, packet))
+
+    def give(self) -> None:
+        """Write what is due."""
+        while self.waiting and self.waiting[0][0] <= time.monotonic():
+            packet = heapq.heappop(self.waiting)[2]
+            with contextlib.suppress(OSError):  # the other end has no room: lost, as on any link
+                os.write(self.sink, packet)
+            self.gauges[self.passed] += 1
+
+
+def start(subject: int, gateway: int, link: Link, gauges: Gauges, seed: int) -> int:
+    """Carry packets between two interfaces in a process of its own, which ends with the caller.
+
+    Returns
+    -------
+    int
+        An open file that can be read when the process has ended.
+    """
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return os.pidfd_open(pid)
+    try:
+        namespaces.die_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)
+        _keep_open(subject, gateway)
+        carry(subject, gateway, link, gauges, seed)
+    finally:
+        os._exit(1)
+
+
+def _keep_open(*descriptors: int) -> None:
+    """Close all files but these: what the other process has open must end with it."""
+    first = 3
+    for descriptor in sorted(descriptors):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+def carry(subject: int, gateway: int, link: Link, gauges: Gauges, seed: int) -> NoReturn:
+    """Carry packets between two interfaces until the process is ended."""
+    _hurry()
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    delay_s, loss = (link.delay or 0.0) / 2, link.loss or 0.0
+    out = _Way(subject, gateway, delay_s, 0.0, loss, Gauge.PASSED_OUT, Gauge.LOST_OUT, gauges, chance)
+    back = _Way(
+        gateway, subject, delay_s, link.jitter or 0.0, loss, Gauge.PASSED_IN, Gauge.LOST_IN, gauges, chance
+    )
+    ways = {subject: out, gateway: back}
+    while True:
+        dues = [way.waiting[0][0] for way in (out, back) if way.waiting]
+        patience_s = max(0.0, min(dues) - time.monotonic()) if dues else None
+        readable, _, _ = select.select([subject, gateway], [], [], patience_s)
+        for descriptor in readable:
+            ways[descriptor].take()
+        out.give()
+        back.give()
+
+
+def _hurry() -> None:
+    """Be woken before other processes where that is allowed: being late is what this must not be."""
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_FIFO_PRIORITY))

@@ -1,0 +1,29 @@
+"""Interfaces whose packets a process reads and writes (TUN)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+
+_DEVICE = "/dev/net/tun"
+_SET_INTERFACE, _SET_INDEX = 0x400454CA, 0x400454DA
+_TUN, _PLAIN_PACKETS = 0x0001, 0x1000
+
+
+def make(name: str, index: int) -> int:
+    """Make an interface in the caller's network namespace; it lasts as long as the open file that is given.
+
+    Raises
+    ------
+    OSError
+        If there is no ``/dev/net/tun``, or the kernel refuses.
+    """
+    descriptor = os.open(_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(descriptor, _SET_INDEX, struct.pack("=i", index))
+        fcntl.ioctl(descriptor, _SET_INTERFACE, struct.pack("16sH22x", name.encode(), _TUN | _PLAIN_PACKETS))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
