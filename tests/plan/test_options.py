@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from insitu.injectors.options import Option, OptionKind, Options, Schedule, Window
@@ -100,6 +100,7 @@ def test_a_variable_without_options_takes_none() -> None:
     assert (fault.line, fault.column, fault.message) == (10, 48, "'disk_read_rate' has no options")
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=6))
 def test_windows_are_accepted_exactly_if_they_are_in_order_and_apart(pairs: list[tuple[int, int]]) -> None:
     times = [time for pair in pairs for time in pair]

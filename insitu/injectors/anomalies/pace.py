@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,12 +86,20 @@ def spans(windows: tuple[Window, ...] | None, board: Board) -> Iterator[tuple[fl
         yield board.start + window.begin_s, board.start + window.end_s
 
 
-def keep_working(work: Work, mark: Mark, pace: Pace, begin: float, end: float) -> None:
-    """Work through one window."""
+def keep_working(
+    work: Work, mark: Mark, pace: Pace, begin: float, end: float, waited_s: Callable[[], float]
+) -> None:
+    """Work through one window.
+
+    Parameters
+    ----------
+    waited_s
+        Time that this process has waited for a processor, ever.
+    """
     if sleep_until(begin) >= end:
         return
     if isinstance(pace, Beat):
-        _step_by_step(work, mark, pace, begin, end)
+        _step_by_step(work, mark, pace, begin, end, waited_s)
     elif pace.duty >= 1:
         _stretch(work, mark, begin, end)
     else:
@@ -135,16 +143,28 @@ def _on_and_off(work: Work, mark: Mark, cycle: Cycle, begin: float, end: float) 
         number += 1
 
 
-def _step_by_step(work: Work, mark: Mark, beat: Beat, begin: float, end: float) -> None:
-    """One step per beat. A beat that passes during a step was asked for, though there was no room for it."""
+def _step_by_step(
+    work: Work, mark: Mark, beat: Beat, begin: float, end: float, waited_s: Callable[[], float]
+) -> None:
+    """One step per beat. A beat that passes during a step was asked for, though there was no room for it.
+
+    So was one that passes while the worker waits for a processor, and none that it sleeps through.
+    """
     number = 0
     while True:
         due = begin + beat.offset_s + number * beat.every_s
         if due >= end:
             sleep_until(end)
             return
+        waited_before = waited_s()
         now = sleep_until(due)
-        number += int((now - due) / beat.every_s)  # slept through: these were not asked for
+        late_s = now - due
+        if late_s >= beat.every_s:
+            waiting_s = min(late_s, waited_s() - waited_before)
+            number += int((late_s - waiting_s) / beat.every_s)
+            late = max(0, int((now - begin - beat.offset_s) / beat.every_s) - number)
+            mark.offer(late * work.size)
+            number += late
         mark.begin(now, now, math.inf)
         work.step()
         done = time.monotonic()

@@ -12,7 +12,7 @@ from insitu.injectors.anomalies import pace
 from insitu.injectors.anomalies.board import Board
 from insitu.injectors.anomalies.load import Kind, Load, period_of
 from insitu.injectors.anomalies.order import FAILED, READY, StartLoad
-from insitu.injectors.anomalies.process import end_after, wake_on_time
+from insitu.injectors.anomalies.process import OwnWaiting, end_after, wake_on_time
 from insitu.injectors.anomalies.work.cpu import Powers
 from insitu.injectors.anomalies.work.disk import writes
 from insitu.injectors.anomalies.work.memory import Room, Stream, Sweep, resident_bytes
@@ -51,7 +51,7 @@ def work(order: StartLoad, ends: Ends, index: int) -> None:
     board = Board(ends.board, load.workers, len(load.windows or ()))
     mark = board.marks[index]
     try:
-        base = resident_bytes()
+        base, waited_s = resident_bytes(), OwnWaiting()
         job = _job(order, index)
         mark.introduce(os.getpid(), base)
         os.write(ends.answers, READY)
@@ -62,7 +62,7 @@ def work(order: StartLoad, ends: Ends, index: int) -> None:
             if isinstance(job, Room):
                 pace.keep_holding(job, mark, begin, end)
             else:
-                pace.keep_working(job, mark, _pace(load, job, index), begin, end)
+                pace.keep_working(job, mark, _pace(load, job, index), begin, end, waited_s)
     except (OSError, InjectorError, MemoryError) as exc:
         ends.refuse(str(exc) or "out of memory")
         return

@@ -239,14 +239,14 @@ def test_the_deadline_holds_when_everybody_who_could_end_a_load_is_stopped(
 ) -> None:
     with closing(LoadActuator(here, folder, journal, margin_s=0.0)) as hasty:
         part, name = Loads((variables.CpuLoad().load(2.0),)), f"insitu-{journal.header.run}-t1"
-        with hasty.hold(part, name, host_of(folder, longest_s=1.0)):
+        with hasty.hold(part, name, host_of(folder, longest_s=4.0)):
             (server,) = servers()
             (leader,) = children_of(server)
             workers = children_of(leader)
             assert len(workers) == 2
             for pid in (server, leader):
                 os.kill(pid, signal.SIGSTOP)
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 20
             while any(map(start_time, workers)) and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert not any(map(start_time, workers))

@@ -51,6 +51,14 @@ class Machine:
         self.now += seconds + self.sleep_delays.get(self.sleeps, 0.0)
         self.sleeps += 1
 
+    # the kernel's counter
+
+    waits: bool = False
+
+    def waited_s(self) -> float:
+        """Delays of all sleeps so far, if they were those of a worker that waited for a processor."""
+        return sum(delay for number, delay in self.sleep_delays.items() if number < self.sleeps) * self.waits
+
     # the work
 
     def step(self) -> None:
@@ -69,7 +77,7 @@ def work(machine: Machine, how: pace.Pace, length_s: float) -> Mark:
     mark.enter(0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pace, "time", machine)
-        keep_working(machine, mark, how, BEGIN, BEGIN + length_s)
+        keep_working(machine, mark, how, BEGIN, BEGIN + length_s, machine.waited_s)
     return mark
 
 
@@ -154,6 +162,18 @@ def test_beats_that_were_slept_through_were_not_asked_for(
     assert mark.offered >= 10.0 * (100 - lost_s / 0.02) - 1e-6
     for begun, after in pairwise(begun for begun, _ in machine.worked):
         assert after > begun
+
+
+@settings(deadline=None)
+@given(sleep_delays=delays, step_delays=delays)
+def test_beats_that_passed_while_waiting_for_a_processor_were_asked_for(
+    sleep_delays: dict[int, float], step_delays: dict[int, float]
+) -> None:
+    machine = Machine(0.001, sleep_delays, step_delays, waits=True)
+    mark = work(machine, Beat(0.02, 0.0), 2.0)
+    overrun = max(0.0, machine.now - BEGIN - 2.0) / 0.02
+    assert 10.0 * 99 <= mark.offered <= 10.0 * (101 + overrun)
+    assert mark.done <= mark.offered
 
 
 def test_a_window_that_is_over_is_not_begun() -> None:
