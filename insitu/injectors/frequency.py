@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
     from insitu.injectors.cpufreq import FrequencyPolicy
 
-_COLUMN = "frequency_hz:"
+_COLUMN = "frequency_hz_"
 
 
 class CpuFrequency(Injector):

@@ -127,7 +127,7 @@ class TestCpuFrequency(InjectorContract):
         return super().nodes() | made_up
 
     def columns(self) -> tuple[str, ...]:
-        return (*super().columns(), "frequency_hz:0", "frequency_hz:1")
+        return (*super().columns(), "frequency_hz_0", "frequency_hz_1")
 
 
 class TestMemoryLimit(CapContract):
