@@ -34,7 +34,7 @@ for _ in range(count - 1): os.wait()
 @contextmanager
 def agent_here() -> Iterator[NodeAgent]:
     """An agent with a workspace of its own below the working folder."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
         run = f"bench{secrets.token_hex(4)}"
         setup = AgentSetup(run, Path(folder) / "work", Path(folder) / "run", os.getpid(), start_time(os.getpid()))
         with closing(NodeAgent(setup)) as agent:

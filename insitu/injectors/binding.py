@@ -8,6 +8,7 @@ time whose ends the waiting itself dates exactly.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -112,7 +113,22 @@ def starved_intervals_s(samples: Samples, wanted: float) -> Floats:
     step_s = np.diff(samples["time_s"])
     if "cpu_stall_s" not in samples or "throttled_periods" not in samples:
         return np.zeros_like(step_s)
-    uncapped = np.diff(samples["throttled_periods"]) == 0
     below = np.diff(samples["cpu_s"]) < 0.9 * wanted * step_s
-    starved: Floats = np.diff(samples["cpu_stall_s"]) * (uncapped & below)
+    starved: Floats = np.diff(samples["cpu_stall_s"]) * (below & ~_maybe_throttled(samples))
     return starved
+
+
+def _maybe_throttled(samples: Samples) -> Mask:
+    """Intervals that belong to a period of the quota which ended throttled, or to one of which nobody knows.
+
+    The kernel counts a period when it ends; it began where the one before had ended, some intervals earlier. The
+    last one of a subject that has ended is never counted.
+    """
+    ended = np.flatnonzero(np.diff(samples["periods"]) > 0)
+    maybe: Mask = np.diff(samples["throttled_periods"]) > 0
+    for before, last in itertools.pairwise((0, *ended)):
+        if maybe[last]:
+            maybe[before : last + 1] = True
+    if len(ended):
+        maybe[ended[-1] + 1 :] = True
+    return maybe

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _NEARLY = 0.9
 """Share of a cap below which it cannot be what the subject waited for."""
+_BRIEF = 0.1
+"""Share of a trial below which a cap that the samples cannot resolve made no difference."""
 _CROWDED_SHARE = 0.1
 """What others may move over the same disk before a trial counts as disturbed, beyond a little of its own."""
 
@@ -86,9 +88,12 @@ class _DiskThrottle(Injector):
             why = "the disk itself is slower than the cap" if slower else "it waited for something else, too"
             taken = "what was added beside the subject took the rest"
             return Achieved(slope.rate, 0.0, 0.0, note=taken if added_here else why)
+        bound_share = slope.time_s / float(time_s[-1] - time_s[0])
+        if bound_share < _BRIEF and uncertainty > 0.5 * level and not crowded:
+            return Achieved(slope.rate, 0.0, 0.0, note="the cap bound too briefly to tell")
         return Achieved(
             level=slope.rate,
-            bound_share=slope.time_s / float(time_s[-1] - time_s[0]),
+            bound_share=bound_share,
             uncertainty=uncertainty,
             starved=crowded,
             note=note,
