@@ -98,7 +98,7 @@ def test_a_level_out_of_bounds(tmp_path: Path, variable: str, level: str, reach:
     [
         ("memory.limit", "1 kB", "1 kB is out of reach here: this node can set 4 MB to "),
         ("disk.read_rate", "1 kB/s", "1 kB/s is out of reach here: this node can set 100 kB/s to 100 GB/s"),
-        ("disk.read_iops", "0.2 1/s", "0.2/s is out of reach here: this node can set 1/s to 1e+09/s"),
+        ("disk.read_iops", "0.2 1/s", "0.2/s is out of reach here: this node can set 1/s to 1e+06/s"),
     ],
 )
 def test_a_level_out_of_bounds_of_the_kernel_s_controllers(

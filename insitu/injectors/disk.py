@@ -172,7 +172,7 @@ class _DiskOperations(_DiskThrottle):
     """Requests per second, as the throttle counts them: after splitting to the disk's size, before merging."""
 
     unit: ClassVar[str] = "1/s"
-    _reach: ClassVar[tuple[float, float]] = (1.0, 1e9)
+    _reach: ClassVar[tuple[float, float]] = (1.0, 1e6)
     _crowd: ClassVar[float] = 250.0
 
     @staticmethod

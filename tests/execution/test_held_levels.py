@@ -114,6 +114,28 @@ def test_a_set_cannot_be_left_from_inside(agent: NodeAgent, settable: Callable[[
     only(agent.run(order("{python}", "-c", script, **at("cpu.set", 1))))
 
 
+@pytest.mark.root
+def test_without_a_cpuset_the_affinity_holds_what_does_not_change_it(
+    agent: NodeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = agent.bench.node
+    if len(node.processors) < 2:
+        pytest.skip("this machine has one processor")
+    parents = {name: path for name, path in node.hierarchies.parents.items() if name != "cpuset"}
+    bare = dataclasses.replace(node, hierarchies=dataclasses.replace(node.hierarchies, parents=parents))
+    bench = dataclasses.replace(agent.bench, place=dataclasses.replace(agent.bench.place, node=bare))
+    monkeypatch.setattr(agent, "bench", bench)
+    burn = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"
+    honest = only(agent.run(order("sh", "-c", f"({burn}) & {burn}; wait", **at("cpu.set", 1))))
+    assert honest.mechanism == "sched-affinity"
+    assert honest.verdict is not LevelVerdict.MISSED
+    both = ",".join(map(str, node.processors[:2]))
+    leave = f"import os, time\nos.sched_setaffinity(0, [{both}])\nwhile time.process_time() < 0.2: pass"
+    cheat = only(agent.run(order("{python}", "-c", leave, **at("cpu.set", 1))))
+    assert cheat.verdict in (LevelVerdict.MISSED, LevelVerdict.DISTURBED)
+    assert cheat.achieved == 2.0
+
+
 # --- disks -----------------------------------------------------------------------------------------------
 
 

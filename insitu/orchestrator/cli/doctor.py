@@ -54,6 +54,8 @@ def _findings(out: Path) -> list[Finding]:
             can = injector.capability(here)
             reach = f"{format_quantity(can.low, can.unit)} to {format_quantity(can.high, can.unit)}"
             verdict = "missing" if not can.settable else "weaker" if can.weaker else "ok"
+            if can.ceiling is not None:
+                reach += f" ({can.ceiling.file} says {can.ceiling.text})"
             how = f"{can.mechanism}, {reach}" if can.settable else can.reason
             findings.append(Finding(name, verdict, how + (f" ({can.reason})" if can.weaker else ""), can.remedy))
         try:
