@@ -49,6 +49,7 @@ def _lead(order: StartLoad, ends: Ends, agent: socket.socket) -> None:
     """Join the control groups, fork the workers, and collect them when they end."""
     agent.close()
     end_after(order.deadline_s)
+    path = ""
     try:
         for path in order.join_files:
             with open(path, "w", encoding="ascii") as file:
@@ -56,7 +57,7 @@ def _lead(order: StartLoad, ends: Ends, agent: socket.socket) -> None:
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")  # what is added goes first when memory runs out
     except OSError as exc:
-        ends.refuse(f"cannot join {exc.filename}: {exc.strerror}")
+        ends.refuse(f"cannot join {path}: {exc.strerror}")
         return
     for index in range(order.load.workers):
         _fork(lambda index=index: work(order, ends, index))  # type: ignore[misc]
