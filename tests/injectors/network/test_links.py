@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import socket
 import time
@@ -131,7 +132,7 @@ def test_an_interface_of_somebody_else_is_left_alone(link: Link) -> None:
 
 
 def test_what_the_kernel_refuses_is_named() -> None:
-    with linked(Link()) as here, pytest.raises(Refused, match="address 192.0.0.2/29"):
+    with linked(Link()) as here, pytest.raises(Refused, match=re.escape("address 192.0.0.2/29")):
         here.subject.request(rt.address(addresses.LINK_INDEX, addresses.SUBJECT))
 
 
@@ -173,22 +174,26 @@ def test_interfaces_carry_the_run_s_mark() -> None:
 
 
 def test_a_gateway_that_ends_by_itself_is_an_error_and_not_the_end(actuator: LinkActuator) -> None:
-    with pytest.raises(InjectorError, match="the gateway ended by itself"), support.nobody() as init:
-        with actuator.hold(Link(), f"insitu-{RUN}-t1", host(init)):
-            for child in children(server_of(actuator)):
-                os.kill(child, signal.SIGKILL)
-            time.sleep(0.1)
+    with support.nobody() as init, ExitStack() as stack:
+        stack.enter_context(actuator.hold(Link(), f"insitu-{RUN}-t1", host(init)))
+        (gateway,) = children(server_of(actuator))
+        kill_and_wait(gateway)
+        with pytest.raises(InjectorError, match="the gateway ended by itself"):
+            stack.close()
     with support.nobody() as init, actuator.hold(Link(), f"insitu-{RUN}-t2", host(init)):
         assert interfaces(init) == {interface_name(f"insitu-{RUN}-t2")}
 
 
 def test_a_delay_line_that_ends_by_itself_is_one_too(actuator: LinkActuator) -> None:
-    with pytest.raises(InjectorError, match="the gateway ended by itself"), support.nobody() as init:
-        with actuator.hold(Link(delay=0.01, by_line=True), f"insitu-{RUN}-t1", host(init)):
-            (gateway,) = children(server_of(actuator))
-            (line,) = children(gateway)
-            os.kill(line, signal.SIGKILL)
-            time.sleep(0.2)
+    with support.nobody() as init, ExitStack() as stack:
+        stack.enter_context(actuator.hold(Link(delay=0.01, by_line=True), f"insitu-{RUN}-t1", host(init)))
+        (gateway,) = children(server_of(actuator))
+        (line,) = children(gateway)
+        started = start_time(gateway)
+        kill_and_wait(line)
+        assert ended_within(2.0, {gateway: started})
+        with pytest.raises(InjectorError, match="the gateway ended by itself"):
+            stack.close()
 
 
 @pytest.mark.parametrize("by_line", [False, True])
@@ -197,27 +202,38 @@ def test_when_the_server_is_killed_nothing_is_left(
     actuator: LinkActuator, *, by_line: bool, stopped: bool
 ) -> None:
     link = Link(delay=0.01, by_line=True) if by_line else Link(rate_in=MBIT)
-    with pytest.raises(InjectorError, match="lost"), support.nobody() as init:
-        with actuator.hold(link, f"insitu-{RUN}-t1", host(init)):
-            server = server_of(actuator)
-            processes = [
-                server,
-                *children(server),
-                *(one for child in children(server) for one in children(child)),
-            ]
-            assert len(processes) == (3 if by_line else 2)
-            started = {pid: start_time(pid) for pid in processes}
-            if stopped:
-                for pid in processes:
-                    os.kill(pid, signal.SIGSTOP)
-            os.kill(server, signal.SIGKILL)
-            deadline = time.monotonic() + 2.0
-            while any(start_time(pid) == started[pid] for pid in processes[1:]) and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert [pid for pid in processes[1:] if start_time(pid) == started[pid]] == []
-            while interfaces(init) and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert interfaces(init) == set()
+    with support.nobody() as init, ExitStack() as stack:
+        stack.enter_context(actuator.hold(link, f"insitu-{RUN}-t1", host(init)))
+        server = server_of(actuator)
+        others = children(server) + [one for child in children(server) for one in children(child)]
+        assert len(others) == (2 if by_line else 1)
+        started = {pid: start_time(pid) for pid in others}
+        for pid in (server, *others) if stopped else ():
+            os.kill(pid, signal.SIGSTOP)
+        os.kill(server, signal.SIGKILL)
+        assert ended_within(2.0, started)
+        with pytest.raises(InjectorError, match="lost"):
+            stack.close()
+        deadline = time.monotonic() + 2.0
+        while interfaces(init) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert interfaces(init) == set()
+
+
+def kill_and_wait(pid: int) -> None:
+    started = start_time(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert ended_within(2.0, {pid: started})
+
+
+def ended_within(seconds: float, started: dict[int, str]) -> bool:
+    """Whether processes, known by their start times, end in time."""
+    deadline = time.monotonic() + seconds
+    while any(start_time(pid) == start for pid, start in started.items()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def server_of(actuator: LinkActuator) -> int:
