@@ -1,4 +1,4 @@
-"""What a test may have left on this machine: control groups, mounts, processes, journals, folders.
+"""What a test may have left on this machine: control groups, mounts, processes, interfaces, journals, folders.
 
 Other runs may go on beside the tests. What belongs to one is known by its guard, which has the run's journal
 in its command line and lives as long as the run.
@@ -21,6 +21,7 @@ _HELPERS = {
     "insitu.orchestrator.execution.sandbox.launcher",
     "insitu.orchestrator.execution.conditions.prober",
     "insitu.injectors.anomalies.server",
+    "insitu.injectors.network.server",
 }
 _INIT = 1
 
@@ -32,13 +33,14 @@ class Traces:
     groups: frozenset[str]
     mounts: frozenset[str]
     processes: frozenset[str]
+    interfaces: frozenset[str]
     journals: frozenset[str]
     folders: frozenset[str]
 
     def since(self, before: Traces) -> tuple[str, ...]:
         """What is new."""
         found: list[str] = []
-        for kind in ("groups", "mounts", "processes", "journals", "folders"):
+        for kind in ("groups", "mounts", "processes", "interfaces", "journals", "folders"):
             found.extend(f"{kind}: {one}" for one in sorted(getattr(self, kind) - getattr(before, kind)))
         return tuple(found)
 
@@ -56,6 +58,9 @@ def traces(state: Path) -> Traces:
         ),
         processes=frozenset(
             f"{pid} {' '.join(command)}" for pid, command in commands.items() if _is_ours(pid, command, state)
+        ),
+        interfaces=frozenset(
+            f"{name} in {namespace}" for namespace, name in _interfaces() if not _is_link_of(name, others)
         ),
         journals=frozenset(map(str, state.glob("*"))),
         folders=frozenset(
@@ -78,6 +83,37 @@ def _names_us(fields: list[str]) -> bool:
 
 def _is_of(name: str, runs: set[str]) -> bool:
     return any(name.startswith(f"{MARK}{run}") for run in runs)
+
+
+def _is_link_of(name: str, runs: set[str]) -> bool:
+    """As `_is_of`, of a name that the kernel has room for 15 characters of."""
+    return any(name.startswith(f"{MARK}{run}"[:15]) for run in runs)
+
+
+def _interfaces() -> Iterator[tuple[str, str]]:
+    """Namespaces where a process below this one, or an orphan, is, with the interfaces there that have our mark."""
+    seen: set[str] = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            namespace = os.readlink(f"/proc/{name}/ns/net")
+            if namespace in seen or not _is_related(int(name)):
+                continue
+            lines = Path(f"/proc/{name}/net/dev").read_text().splitlines()
+        except OSError:
+            continue
+        seen.add(namespace)
+        for line in lines:
+            if (interface := line.partition(":")[0].strip()).startswith(MARK):
+                yield namespace, interface
+
+
+def _is_related(pid: int) -> bool:
+    """Whether a process is a descendant of this one, or an orphan."""
+    if (parent := parent_of(pid)) == _INIT:
+        return True
+    while parent not in (os.getpid(), _INIT, 0):
+        parent = parent_of(parent)
+    return parent == os.getpid()
 
 
 def _groups(folder: Path) -> Iterator[Path]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors import cgroups
+from tests.injectors.network.linked import linked
 from tests.leaks import left_after, traces
 
 SLEEPER = "import time; time.sleep(60)"
@@ -44,6 +45,7 @@ def test_a_folder_and_a_journal_are_seen(state: Path) -> None:
         (("insitu.injectors.guard", "3", "{state}/insitu-r-1.journal", "1", "2"), True),
         (("insitu.injectors.guard", "3", "/elsewhere/insitu-r-1.journal", "1", "2"), False),
         (("insitu.orchestrator.execution.sandbox.launcher", "3"), True),
+        (("insitu.injectors.network.server", "3", "insitu-r"), True),
     ],
 )
 def test_a_helper_is_seen_unless_it_is_of_another_run(state: Path, arguments: tuple[str, ...], seen: bool) -> None:
@@ -55,6 +57,14 @@ def test_a_helper_is_seen_unless_it_is_of_another_run(state: Path, arguments: tu
             assert any(f"processes: {process.pid} " in one for one in new_since(state)) is seen
         finally:
             process.kill()
+
+
+@pytest.mark.root
+def test_an_interface_in_another_namespace_is_seen(state: Path) -> None:
+    with linked(name="insitu-leaktest"):
+        seen = [one for one in new_since(state) if one.startswith("interfaces: insitu-leaktest in net:")]
+        assert len(set(seen)) == 2  # both ends
+    assert not any("insitu-leaktest" in one for one in left_after(EMPTY, state))
 
 
 @pytest.mark.root

@@ -9,6 +9,7 @@ from experiments.benchmarks import (
     apply_undo,
     disturbance,
     levels,
+    network,
     orchestration,
     prediction,
     reaction,
@@ -26,6 +27,7 @@ BENCHMARKS = {
     "levels": levels.main,
     "apply_undo": apply_undo.main,
     "disturbance": disturbance.main,
+    "network": network.main,
 }
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from insitu.injectors import cgroups
 from insitu.injectors.actuator import Host, InForce, Moment
-from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo, Treatment
+from insitu.injectors.contract import Achieved, Capability, Injector, Node, Part, Setting, StopAndGo, Treatment
 from insitu.injectors.errors import ForeignState, NotSettable, UndoFailed
 from insitu.injectors.journal import Journal
 from insitu.injectors.quantities import spelled
@@ -199,6 +199,7 @@ def plan_hold(
     limits: Sequence[Setting],
     folders: Sequence[Path],
     actuators: Actuators,
+    parts: tuple[Part, ...] = (),
 ) -> HoldSteps:
     """Check interventions, and say what holding them takes; changes nothing.
 
@@ -212,6 +213,8 @@ def plan_hold(
         Folders that the caller makes after entering; deleted at the end with all that is in them.
     actuators
         Bring about the parts of treatments that are more than a value in a file.
+    parts
+        What the trial has in any case, with those of the interventions.
 
     Raises
     ------
@@ -220,7 +223,9 @@ def plan_hold(
     """
     for intervention in interventions:
         check(intervention, node)
-    treatment = joined([one.injector.treatment(one.level, node) for one in interventions])
+    treatment = joined(
+        [Treatment(parts=parts), *(one.injector.treatment(one.level, node) for one in interventions)]
+    )
     for part in treatment.parts:
         if type(part) not in actuators:
             raise NotSettable(f"nothing here brings about a {type(part).__name__}")

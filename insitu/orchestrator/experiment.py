@@ -138,6 +138,8 @@ def prepare(
             hint="choose another disk with --out, free some space, or lower guards.free_disk",
         )
     here = node.survey(workspace, try_disk=not dry, try_network=_uses_network(plan))
+    if plan.subject.network == "host" and here.network.problem:
+        raise CannotExecute(f"the subject cannot have a network: {here.network.problem}", hint=here.network.remedy)
     capabilities: list[Capability] = []
     left_unset: list[LeftUnset] = []
     factors: list[Factor] = []
@@ -172,7 +174,9 @@ def prepare(
 
 
 def _uses_network(plan: Plan) -> bool:
-    """Whether a factor is a variable of the network, which takes a try to know about."""
+    """Whether the subject has a network link; what a machine can do about that, it takes a try to know."""
+    if plan.subject.network == "host":
+        return True
     sources = (plan.model.variables[factor.variable].source or "" for factor in plan.factors)
     return any(source.startswith("net.") for source in sources)
 

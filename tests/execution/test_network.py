@@ -93,6 +93,12 @@ def test_without_a_variable_of_the_network_there_is_none(agent: NodeAgent, url: 
     assert download(agent, url).exit_status != 0
 
 
+def test_a_plan_can_ask_for_the_network_as_it_is(agent: NodeAgent, url: str) -> None:
+    record = agent.run(order("{python}", "-c", DOWNLOAD, url, str(_SIZE), linked=True)).record
+    assert record.exit_status == 0, record
+    assert record.levels == ()
+
+
 def test_links_follow_each_other(agent: NodeAgent, url: str) -> None:
     for _ in range(3):
         assert download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", 100 * _MBIT)).exit_status == 0

@@ -6,6 +6,7 @@ SETTABLE = {
     "cpu.cores": Settable("core"),
     "disk.read_rate": Settable("B/s"),
     "disk.write_rate": Settable("B/s"),
+    "net.rate_in": Settable("bit/s"),
     "cache.page": Settable("fraction", rest=None, words={"cold": 0.0, "warm": 1.0}),
 }
 

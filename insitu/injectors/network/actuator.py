@@ -41,7 +41,7 @@ class LinkActuator:
     part: type[Part] = Link
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+        self.journal = journal
         self._server: _Server | None = None
 
     def describe(self, part: Part, name: str) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class LinkActuator:
     def hold(self, part: Part, name: str, host: Host) -> Iterator[InForce]:
         assert isinstance(part, Link)
         if self._server is None:
-            self._server = _Server(self._journal)
+            self._server = _Server(self.journal)
         server = self._server
         try:
             seed = zlib.crc32(name.encode())

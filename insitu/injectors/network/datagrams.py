@@ -33,10 +33,17 @@ class _Flow:
 
 
 class Flows:
-    """Flows of datagrams, by whoever they are between; each ends when it was idle for a minute."""
+    """Flows of datagrams, by whoever they are between; each ends when it was idle for a minute.
 
-    def __init__(self, loop: Loop) -> None:
+    Parameters
+    ----------
+    refused
+        Told between whom, when nobody took a datagram that was passed on.
+    """
+
+    def __init__(self, loop: Loop, refused: Callable[[tuple[Peer, Peer]], None] = lambda _: None) -> None:
         self._loop = loop
+        self._refused = refused
         self._flows: dict[tuple[Peer, Peer], _Flow] = {}
         loop.at(time.monotonic() + _SWEEP_S, self._sweep)
 
@@ -70,6 +77,8 @@ class Flows:
             except BlockingIOError:
                 return
             except OSError:  # nobody listens there (ICMP): the next datagram may find somebody
+                if not outwards:
+                    self._refused(between)
                 continue
             _send(sink, data)
 

@@ -60,6 +60,8 @@ class _Alteration(Injector):
         return Capability(self.variable, self.unit, "", 0.0, 0.0, reason=reason, remedy=remedy)
 
     def treatment(self, level: float, node: Node) -> Treatment:
+        if not self.capability(node).settable:
+            return Treatment()
         return Treatment(parts=(self._link(level, by_line=_by_line(node.network)),))
 
     def _link(self, level: float, *, by_line: bool) -> Link:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from insitu.injectors.errors import ForeignState
 from insitu.injectors.network import addresses, namespaces, shaping, tun
 from insitu.injectors.network import rtnetlink as rt
 from insitu.injectors.network.link import Link
@@ -67,7 +69,8 @@ class Ends:
         """Raise a pair of interfaces, each other's peers (veth)."""
         index, hardware = addresses.LINK_INDEX, (addresses.HARDWARE_GATEWAY, addresses.HARDWARE_SUBJECT)
         bundles = (shaping.bundle_packets(link, link.rate_in), shaping.bundle_packets(link, link.rate_out))
-        self.room.netlink.request(rt.veth_pair(name, index, hardware, self.subject, bundles))
+        with _nothing_foreign():
+            self.room.netlink.request(rt.veth_pair(name, index, hardware, self.subject, bundles))
         far, near = self._addressed()
         for gateway, subject in self._versions():
             far.append(rt.neighbour(index, subject.ip, hardware[1]))
@@ -78,7 +81,7 @@ class Ends:
     def connect_by_line(self, name: str, link: Link) -> tuple[int, int]:
         """Raise two interfaces that a process connects (TUN); gives what it reads and writes, subject's first."""
         index = addresses.LINK_INDEX
-        with self.at_subject():
+        with self.at_subject(), _nothing_foreign():
             near_file = tun.make(name, index)
         far_file = tun.make(name, index)
         far, near = self._addressed()
@@ -103,6 +106,16 @@ class Ends:
 
     def _versions(self) -> tuple[tuple[rt.Interface, rt.Interface], ...]:
         return _ADDRESSES if self.room.has_ipv6 else _ADDRESSES[:1]
+
+
+@contextmanager
+def _nothing_foreign() -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno in (errno.EEXIST, errno.EBUSY):
+            raise ForeignState("the subject's namespace has an interface that is not ours; left alone") from exc
+        raise
 
 
 _ADDRESSES = ((addresses.GATEWAY, addresses.SUBJECT), (addresses.GATEWAY_6, addresses.SUBJECT_6))

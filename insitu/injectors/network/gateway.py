@@ -24,7 +24,7 @@ from insitu.injectors.network.knocks import Doorkeeper, Wire
 from insitu.injectors.network.link import Link
 from insitu.injectors.network.loop import Loop
 from insitu.injectors.network.loopback import StandIns
-from insitu.injectors.network.packets import Address, Flow
+from insitu.injectors.network.packets import Address, Flow, Unreachable, datagram, unreachable
 from insitu.injectors.network.probes import Probes
 from insitu.injectors.network.room import Room, original_target, transparent
 
@@ -103,9 +103,9 @@ class Gateway:
     def _relay(self, order: Order) -> None:
         _allow_many_sockets()
         room = self.ends.room
-        self._flows = Flows(self._loop)
-        self._stand_ins = StandIns(self._loop, order.host.services, self.ends.subject_socket)
         wire = Wire(order.name)
+        self._flows = Flows(self._loop, lambda between: _refuse(wire, _flow(*between)))
+        self._stand_ins = StandIns(self._loop, order.host.services, self.ends.subject_socket)
         self.slow_to_close = wire.socket.fileno()
         Doorkeeper(self._loop, wire, room.listeners, self._host_stream, self._where_to_connect)
         for waiting in room.receivers:
@@ -142,7 +142,7 @@ class Gateway:
                 self._flows.send(between, data, lambda: self._flow(source, target))  # noqa: B023 - called at once
 
     def _flow(self, source: Peer, target: Peer) -> tuple[socket.socket, socket.socket]:
-        flow = Flow(ip_address(source[0]), source[1], ip_address(target[0]), target[1])
+        flow = _flow(source, target)
         where = self._where_to(socket.SOCK_DGRAM, flow)
         if where is None:
             raise ConnectionRefusedError
@@ -151,6 +151,15 @@ class Gateway:
         outer.setblocking(False)
         outer.connect((str(where[0]), where[1]))
         return answering(transparent(flow.family, socket.SOCK_DGRAM), target, source), outer
+
+
+def _flow(source: Peer, target: Peer) -> Flow:
+    return Flow(ip_address(source[0]), source[1], ip_address(target[0]), target[1])
+
+
+def _refuse(wire: Wire, flow: Flow) -> None:
+    """Say that nobody takes the datagrams of a flow."""
+    wire.answer(unreachable(Unreachable.PORT, flow.target, flow.source, datagram(flow)))
 
 
 def _allow_many_sockets() -> None:

@@ -43,7 +43,7 @@ class _Rate(Injector):
         )
 
     def treatment(self, level: float, node: Node) -> Treatment:
-        return Treatment(parts=(self._link(level),))
+        return Treatment() if node.network.problem else Treatment(parts=(self._link(level),))
 
     def _link(self, level: float) -> Link:
         raise NotImplementedError

@@ -187,8 +187,9 @@ def classes(netlink: Netlink, index: int) -> dict[int, ClassState]:
 
 @dataclass(frozen=True, slots=True)
 class DelayState:
-    """What a netem discipline let through, and what it lost."""
+    """How long a netem discipline delays on average, what it let through, and what it lost."""
 
+    mean_s: float
     passed_packets: int
     lost_packets: int
 
@@ -200,7 +201,8 @@ def delays(netlink: Netlink, index: int) -> dict[int, DelayState]:
     for parent in (SHAPED, PROBES):
         if (parts := states.get(netem_handle(parent))) is not None:
             sent, waiting = _statistics(parts)
-            found[parent] = DelayState(sent[1] + waiting[0], waiting[2])
+            (ticks,) = struct.unpack_from("=I", parts[_OPTIONS])
+            found[parent] = DelayState(ticks * _TICK_NS / 1e9, sent[1] + waiting[0], waiting[2])
     return found
 
 

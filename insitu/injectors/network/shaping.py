@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from insitu.injectors.errors import ForeignState, InjectorError
 from insitu.injectors.network import addresses
 from insitu.injectors.network import rtnetlink as rt
 from insitu.injectors.network.link import Link
-from insitu.injectors.network.netlink import Message, Netlink, exists
+from insitu.injectors.network.netlink import Netlink, exists
 
 _QUEUE_S, _LEAST_PACKETS, _MOST_PACKETS = 0.1, 200, 100_000
 """What a queue that nobody is held back by may hold: 100 ms at its rate."""
+_FASTEST_BYTES_PER_S = 1.25e9
+_RESOLUTION_S = 1e-6
 
 
 _BUNDLE_S, _LARGEST_BUNDLE_PACKETS = 0.001, 44
@@ -40,45 +41,51 @@ def shape(in_subject: Netlink, in_gateway: Netlink, link: Link) -> None:
     ForeignState
         If an end has a queueing discipline that somebody else set.
     InjectorError
-        If a rate does not read back.
+        If a rate or a delay does not read back.
     """
-    ends = ((in_subject, link.rate_out, 0.0), (in_gateway, link.rate_in, link.jitter or 0.0))
-    for netlink, rate, jitter in ends:
-        messages = list(_end(link, rate, jitter))
-        if not messages:
-            continue
-        try:
-            netlink.request(*messages)
-        except OSError as exc:
-            if exists(exc):
-                raise ForeignState(
-                    f"the link has a queueing discipline that is not ours ({exc.strerror})"
-                ) from exc
-            raise
-        _read_back(netlink, rate)
+    if link.rate_out is not None or link.alters_packets:
+        _shape_end(in_subject, link, link.rate_out, 0.0)
+    if link.rate_in is not None or link.alters_packets:
+        _shape_end(in_gateway, link, link.rate_in, link.jitter or 0.0)
 
 
-def _end(link: Link, rate: float | None, jitter_s: float) -> Iterator[Message]:
-    """What the sending side of one direction takes."""
-    if rate is None and not link.alters_packets:
-        return
-    netem = link.alters_packets and not link.by_line
-    index, overhead = addresses.LINK_INDEX, rt.ETHERNET_BYTES if link.by_line else 0
-    speed = rate if rate is not None else math.inf
-    yield rt.shaper(index)
-    yield rt.rate_class(index, rt.SHAPED, speed, overhead)
-    yield rt.rate_class(index, rt.PROBES, math.inf, overhead)
-    if netem:
+def _shape_end(netlink: Netlink, link: Link, rate: float | None, jitter_s: float) -> None:
+    """Shape what one end sends."""
+    index = addresses.LINK_INDEX
+    try:
+        netlink.request(rt.shaper(index))  # by itself: in a batch, what follows would change what is there
+    except OSError as exc:
+        if exists(exc):
+            raise ForeignState(f"the link has a queueing discipline that is not ours ({exc.strerror})") from exc
+        raise
+    speed, overhead = math.inf if rate is None else rate, rt.ETHERNET_BYTES if link.by_line else 0
+    classes = ((rt.SHAPED, speed), (rt.PROBES, math.inf))
+    netlink.request(*(rt.rate_class(index, handle, rate, overhead) for handle, rate in classes))
+    _read_back_rate(netlink, speed)
+    if link.alters_packets and not link.by_line:
         delay_s = (link.delay or 0.0) / 2
-        packets = min(speed, 1.25e9) * (delay_s + jitter_s + _QUEUE_S) / rt.MTU_BYTES
-        limit = round(min(max(packets, _LEAST_PACKETS), _MOST_PACKETS))
-        for parent in (rt.SHAPED, rt.PROBES):
-            yield rt.netem(index, parent, delay_s, jitter_s, link.loss or 0.0, limit)
+        limit = _limit_packets(speed, delay_s + jitter_s)
+        loss = link.loss or 0.0
+        netlink.request(*(rt.netem(index, handle, delay_s, jitter_s, loss, limit) for handle, _ in classes))
+        _read_back_delay(netlink, delay_s + jitter_s / 2)
 
 
-def _read_back(netlink: Netlink, rate: float | None) -> None:
+def _limit_packets(speed: float, longest_s: float) -> int:
+    """What netem may hold: the packets that are under way, and a queue in front of the rate."""
+    packets = min(speed, _FASTEST_BYTES_PER_S) * (longest_s + _QUEUE_S) / rt.MTU_BYTES
+    return round(min(max(packets, _LEAST_PACKETS), _MOST_PACKETS))
+
+
+def _read_back_rate(netlink: Netlink, speed: float) -> None:
     state = rt.classes(netlink, addresses.LINK_INDEX).get(rt.SHAPED)
     if state is None:
         raise InjectorError("the link's queueing discipline is not there after it was set")
-    if rate is not None and math.isfinite(rate) and state.rate_bytes_per_s != round(rate):
-        raise InjectorError(f"the link reads back {state.rate_bytes_per_s} B/s after {round(rate)} B/s was set")
+    if math.isfinite(speed) and state.rate_bytes_per_s != round(speed):
+        raise InjectorError(f"the link reads back {state.rate_bytes_per_s} B/s after {round(speed)} B/s was set")
+
+
+def _read_back_delay(netlink: Netlink, mean_s: float) -> None:
+    state = rt.delays(netlink, addresses.LINK_INDEX).get(rt.SHAPED)
+    if state is None or abs(state.mean_s - mean_s) > _RESOLUTION_S:
+        there = "nothing" if state is None else f"{state.mean_s:g} s"
+        raise InjectorError(f"the link reads back {there} after a delay of {mean_s:g} s was set")

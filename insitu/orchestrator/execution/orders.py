@@ -55,6 +55,8 @@ class TrialOrder:
     ----------
     environment
         Names and values, which may hold the placeholders of the commands.
+    linked
+        Whether the subject reaches what it reaches in place, also if no level asks for a link.
     """
 
     planned: PlannedTrial
@@ -65,6 +67,7 @@ class TrialOrder:
     levels: tuple[SetLevel, ...]
     parameters: tuple[tuple[str, float, str], ...]
     guards: Guards
+    linked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ def order_for(plan: Plan, planned: PlannedTrial) -> TrialOrder:
         levels=tuple(levels),
         parameters=tuple(parameters),
         guards=plan.guards,
+        linked=subject.network == "host",
     )
 
 

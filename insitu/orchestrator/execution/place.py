@@ -9,6 +9,7 @@ from pathlib import Path
 
 from insitu.injectors import lifecycle
 from insitu.injectors.contract import Node, StopAndGo, Treatment
+from insitu.injectors.network.link import Link
 from insitu.injectors.steps import Actuators, HoldSteps
 from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.execution.ahead import controllers_for, node_limits
@@ -33,8 +34,15 @@ class Place:
     actuators: Actuators
     prefix: str
 
-    def steps(self, name: str, interventions: Sequence[Intervention], guards: Guards) -> HoldSteps:
+    def steps(
+        self, name: str, interventions: Sequence[Intervention], guards: Guards, *, linked: bool = False
+    ) -> HoldSteps:
         """What holding interventions takes, for a trial of this name.
+
+        Parameters
+        ----------
+        linked
+            Whether the subject has a network link in any case.
 
         Raises
         ------
@@ -49,6 +57,7 @@ class Place:
             limits=node_limits(guards),
             folders=(self.workspace.scratch,),
             actuators=self.actuators,
+            parts=(Link(),) if linked else (),
         )
 
     def subject(self, order: TrialOrder, stop_and_go: StopAndGo | None) -> Launch:

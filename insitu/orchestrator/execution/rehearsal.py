@@ -160,7 +160,7 @@ def _trials(plan: Plan, trials: Sequence[PlannedTrial], place: Place) -> Iterato
     for alike in by_assignment.values():
         order = order_for(plan, alike[0])
         interventions = [level.intervention for level in order.levels]
-        steps = place.steps(f"t{alike[0].trial}", interventions, order.guards)
+        steps = place.steps(f"t{alike[0].trial}", interventions, order.guards, linked=order.linked)
         preparation = place.preparation(order)
         yield TrialSteps(
             trials=tuple(planned.trial for planned in alike),

@@ -74,7 +74,8 @@ def execute(bench: Bench, order: TrialOrder) -> TrialOutcome:
 def _observe(bench: Bench, order: TrialOrder) -> Observation:
     interventions = [level.intervention for level in order.levels]
     with ExitStack() as stack:
-        reserved = stack.enter_context(_reserve(bench, f"t{order.planned.trial}", interventions, order.guards))
+        name = f"t{order.planned.trial}"
+        reserved = stack.enter_context(_reserve(bench, name, interventions, order.guards, linked=order.linked))
         bench.workspace.begin_trial(synchronous=reserved.treatment.synchronous_scratch)
         prepared, resident_share = _prepare(bench, order, reserved)
         sampler = Sampler(reserved.group, bench.node.hierarchies, bench.node.device)
@@ -143,9 +144,9 @@ def _host(bench: Bench, reserved: lifecycle.Reserved, guards: Guards) -> Host:
 
 @contextmanager
 def _reserve(
-    bench: Bench, name: str, interventions: Sequence[Intervention], guards: Guards
+    bench: Bench, name: str, interventions: Sequence[Intervention], guards: Guards, *, linked: bool = False
 ) -> Iterator[lifecycle.Reserved]:
-    steps = bench.place.steps(name, interventions, guards)
+    steps = bench.place.steps(name, interventions, guards, linked=linked)
     with lifecycle.hold(steps, bench.journal, ready=bench.ahead.take(steps.group)) as reserved:
         yield reserved
 

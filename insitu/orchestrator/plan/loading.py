@@ -13,6 +13,7 @@ from insitu.orchestrator.plan.reading import decode, read_document, read_file, r
 from insitu.orchestrator.plan.resolve_blast_radius import resolve_blast_radius
 from insitu.orchestrator.plan.resolve_input import check_input
 from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
+from insitu.orchestrator.plan.resolve_network import check_network
 from insitu.orchestrator.plan.schema import MODEL_REQUIRED, PLAN_REQUIRED, ModelDocument, PlanDocument
 from insitu.orchestrator.plan.types import ModelText, Plan, Settable
 
@@ -152,6 +153,7 @@ class _Loading:
         if isinstance(factors_node, located.Mapping):
             factors = resolve_plan.resolve_factors(factors_node, document.factors or {}, model, self.faults)
             check_input(subject_node, factors_node, model, self.faults)
+            check_network(subject_node, factors_node, model, self.faults)
         if isinstance(subject_node, located.Mapping):
             resolve_plan.check_commands(subject_node, factor_names, model, self.faults)
         if document.subject is not None:

@@ -225,6 +225,7 @@ def resolve_subject(document: SubjectDocument) -> Subject:
         data=tuple(document.data.items()),
         page_cache=document.page_cache,
         environment=tuple(document.environment.items()),
+        network=document.network or "",
     )
 
 

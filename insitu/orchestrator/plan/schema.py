@@ -113,6 +113,8 @@ class SubjectDocument(Document):
     """Executed before each trial, untimed; its stdout becomes {scratch}/in."""
     data: dict[FileName, Command] = {}
     """File name to command, executed once per run; its stdout becomes {data}/<name>."""
+    network: Literal["none", "host"] | None = None
+    """Whether the command reaches what it reaches in place; by default only if trials set a variable net.*."""
     page_cache: Literal["cold", "warm"] = "cold"
     """Whether the pages of {scratch}/in are in memory when the command starts."""
     environment: dict[EnvironmentName, Argument] = {}

@@ -126,6 +126,9 @@ class Subject:
         Executed before each trial, untimed and unthrottled; its stdout becomes ``{scratch}/in``.
     data
         File name to command; each is executed once per run and its stdout becomes ``{data}/<name>``.
+    network
+        ``host``: the command reaches what it reaches in place; ``none``: nothing but its own loopback; empty:
+        nothing else, unless a variable of its network link is set.
     page_cache
         ``cold``: no page of ``{scratch}/in`` is in memory when the command starts; ``warm``: all are.
     environment
@@ -137,6 +140,7 @@ class Subject:
     data: tuple[tuple[str, tuple[str, ...]], ...] = ()
     page_cache: str = "cold"
     environment: tuple[tuple[str, str], ...] = ()
+    network: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,28 @@ def test_datagrams_are_answered() -> None:
             assert here.run(EXCHANGE, address, str(port)).split() == ["00", "11", "22"]
 
 
+def test_a_datagram_that_nobody_takes_is_refused() -> None:
+    script = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    s.settimeout(10)
+    s.connect((sys.argv[1], int(sys.argv[2])))
+    s.send(b"anybody?")
+    try:
+        s.recv(10)
+    except ConnectionRefusedError:
+        print("refused")
+"""
+    address = hosts.own_address()
+    if not address:
+        pytest.skip("this host has only its loopback")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closing:
+        closing.bind((address, 0))
+        port = str(closing.getsockname()[1])
+    with linked() as here:
+        assert here.run(script, address, port) == "refused\n"
+
+
 def test_large_transfers_both_ways_arrive_whole() -> None:
     script = """
 import hashlib, os, socket, sys, threading

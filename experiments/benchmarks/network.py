@@ -1,0 +1,200 @@
+"""Is a subject's network what was asked for, and what does it cost to make it so?
+
+For rates the truth is what the receiver got per second, with 66 bytes of headers for each 1448 of its own; for
+delays it is the round trip that the subject sees, less that of a link without delay.
+`python -m experiments.benchmarks.network PART ...` runs some parts only: rates, delays, carries, cost.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from experiments.benchmarks.far_end import SUBJECT, FarEnd, far_end
+from experiments.benchmarks.trials import agent_here, order
+from insitu.injectors.actuator import Host
+from insitu.injectors.journal import Header, Journal, boot_id
+from insitu.injectors.network import support
+from insitu.injectors.network.actuator import LinkActuator
+from insitu.injectors.network.line import CARRIES_BYTES_PER_S
+from insitu.injectors.network.link import Link
+from insitu.injectors.processes import start_time
+from insitu.orchestrator.execution.agent import NodeAgent
+from insitu.orchestrator.execution.orders import SetLevel
+from insitu.orchestrator.store.records import TrialRecord, TrialState
+
+RATES_MBIT = (1, 10, 100, 1000)
+DELAYS_MS = (1, 5, 20, 50, 200)
+LOADS_MBIT = (0, 100)
+RATE_TARGET, COST_TARGET_S = 0.02, 0.010
+_MBIT = 1e6 / 8
+_WIRE = 1514 / 1448
+_SECONDS = 3.0
+_ATTEMPTS = 3
+
+
+def _trial(
+    agent: NodeAgent, far: FarEnd, what: str, load: float, *levels: SetLevel
+) -> tuple[TrialRecord, tuple[float, ...]]:
+    """Repeat a trial that the machine disturbed; gives its record and what the subject reported."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        command = ("{python}", "-c", SUBJECT, far.address, str(far.port), what, str(_SECONDS), str(load))
+        record = agent.run(order(*command, levels=levels)).record
+        if record.state is TrialState.FAILED:
+            raise RuntimeError("; ".join(record.reasons))
+        reported = far.reported()
+        if record.state is TrialState.VALID or attempt == _ATTEMPTS:
+            break
+    return record, reported
+
+
+def _remark(record: TrialRecord, *, ok: bool) -> str:
+    said = "ok" if ok else "MISSED"
+    return said if record.state is TrialState.VALID else f"{said}, disturbed: {record.reasons[0]}"
+
+
+def rates(agent: NodeAgent, far: FarEnd) -> None:
+    """Requested, achieved and true rates, each direction."""
+    print(f"{'variable':14}{'requested':>12}{'achieved':>11}{'off':>8}{'truth':>11}{'off':>8}{'target':>8}")
+    for direction, what in (("in", "down"), ("out", "up")):
+        for mbit in RATES_MBIT:
+            level = SetLevel("rate", f"net.rate_{direction}", "bit/s", mbit * _MBIT)
+            record, (count, seconds) = _trial(agent, far, what, 0.0, level)
+            achieved, truth = (record.levels[0].achieved or 0.0) / _MBIT, count * _WIRE / seconds / _MBIT
+            ok = all(abs(seen / mbit - 1) <= RATE_TARGET for seen in (achieved, truth))
+            print(
+                f"{level.injector:14}{mbit:>7} Mbit/s{achieved:>11.4g}{achieved / mbit - 1:>+8.2%}"
+                f"{truth:>11.4g}{truth / mbit - 1:>+8.2%}{RATE_TARGET:>8.0%}  {_remark(record, ok=ok)}",
+                flush=True,
+            )
+
+
+def delays(agent: NodeAgent, far: FarEnd) -> None:
+    """Requested and true delays, of a link that does nothing else and of one that carries 100 Mbit/s."""
+    by_line = bool(support.examine().netem_problem)
+    means, target_ms = ("delay line", 2.0) if by_line else ("netem", 1.0)
+    print(f"net.delay by {means}; `own` is the path's own round trip\n")
+    headings = ("achieved", "off", "truth", "off", "p90")
+    print(
+        f"{'load':>12}{'requested':>11}{'own':>10}{''.join(f'{heading:>10}' for heading in headings)}{'target':>8}"
+    )
+    for load in LOADS_MBIT:
+        _, (own_s, _, _) = _trial(agent, far, "trips", load * _MBIT, SetLevel("delay", "net.delay", "s", 0.0))
+        for asked_ms in DELAYS_MS:
+            level = SetLevel("delay", "net.delay", "s", asked_ms / 1e3)
+            record, (median_s, p90_s, _) = _trial(agent, far, "trips", load * _MBIT, level)
+            achieved_ms = 1e3 * (record.levels[0].achieved or 0.0)
+            truth_ms = 1e3 * (median_s - own_s)
+            off_ms = (achieved_ms - asked_ms, truth_ms - asked_ms)
+            ok = all(abs(one) <= target_ms for one in off_ms)
+            print(
+                f"{load:>5} Mbit/s{asked_ms:>8} ms{own_s * 1e3:>7.2f} ms{achieved_ms:>7.2f} ms{off_ms[0]:>+7.2f} ms"
+                f"{truth_ms:>7.2f} ms{off_ms[1]:>+7.2f} ms{1e3 * (p90_s - own_s) - asked_ms:>+7.2f} ms"
+                f"{target_ms:>5.0f} ms  {_remark(record, ok=ok)}",
+                flush=True,
+            )
+
+
+def carries(agent: NodeAgent, far: FarEnd) -> None:
+    """What a link carries at most."""
+    declared = CARRIES_BYTES_PER_S / _MBIT
+    print(f"{'link':34}{'down':>15}{'up':>15}{'declared':>15}")
+    ways = {"no variable at a level": SetLevel("rate", "net.rate_in", "bit/s", float("inf"))}
+    ways["delay 0"] = SetLevel("delay", "net.delay", "s", 0.0)
+    ways["delay 10 ms"] = SetLevel("delay", "net.delay", "s", 0.01)
+    for name, level in ways.items():
+        found = []
+        for what in ("down", "up"):
+            _, (count, seconds) = _trial(agent, far, what, 0.0, level)
+            found.append(count * _WIRE / seconds / _MBIT)
+        promised = f"{declared:>8.0f} Mbit/s" if level.injector == "net.delay" else ""
+        said = ("ok" if min(found) >= declared else "MISSED") if promised else ""
+        print(f"{name:34}{found[0]:>8.0f} Mbit/s{found[1]:>8.0f} Mbit/s{promised:>15}  {said}", flush=True)
+
+
+def cost(rounds: int = 40) -> None:
+    """Apply and undo, beside the same pair of interfaces and one rate by spawned commands."""
+    by_line = bool(support.examine().netem_problem)
+    ways = {
+        "net.rate_in, net.rate_out": Link(rate_in=_MBIT, rate_out=_MBIT),
+        f"net.delay ({'delay line' if by_line else 'netem'})": Link(delay=0.01, by_line=by_line),
+        "all of them": Link(_MBIT, _MBIT, 0.01, 0.001, 0.01, by_line),
+    }
+    print(f"{'variables':28}{'apply':>10}{'undo':>10}{'both':>10}{'p90':>10}{'target':>8}")
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        header = Header("bench", os.getpid(), start_time(os.getpid()), boot_id(), "")
+        with Journal(Path(folder), header) as journal, LinkActuator(journal) as actuator:
+            for name, link in ways.items():
+                applied, undone = _timed(actuator, link, Path(folder), rounds)
+                both = [sum(pair) for pair in zip(applied, undone, strict=True)]
+                middle, p90 = statistics.median(both), statistics.quantiles(both, n=10)[-1]
+                print(
+                    f"{name:28}{statistics.median(applied) * 1e3:>7.1f} ms{statistics.median(undone) * 1e3:>7.1f} ms"
+                    f"{middle * 1e3:>7.1f} ms{p90 * 1e3:>7.1f} ms{COST_TARGET_S * 1e3:>5.0f} ms  "
+                    + ("ok" if middle <= COST_TARGET_S else "MISSED"),
+                    flush=True,
+                )
+    if shutil.which("ip") and shutil.which("tc"):
+        times = [_spawned() for _ in range(max(5, rounds // 4))]
+        print(f"{'ip and tc, one rate':28}{'':>20}{statistics.median(times) * 1e3:>7.1f} ms")
+
+
+def _timed(actuator: LinkActuator, link: Link, folder: Path, rounds: int) -> tuple[list[float], list[float]]:
+    applied: list[float] = []
+    undone: list[float] = []
+    for number in range(rounds + 1):
+        with support.nobody() as init:
+            time.sleep(0.1)  # as between trials: the next gateway is made ready
+            begin = time.perf_counter()
+            with actuator.hold(link, f"insitu-bench-{number}", Host(init, {}, folder, 60.0)):
+                applied.append(time.perf_counter() - begin)
+                time.sleep(0.05)
+                begin = time.perf_counter()
+            undone.append(time.perf_counter() - begin)
+    return applied[1:], undone[1:]  # the first one starts the server
+
+
+def _spawned() -> float:
+    """A pair of interfaces with one rate, made and removed by commands in a namespace of their own."""
+    name = "insitu-bench"
+    commands = (
+        f"ip netns exec {name} ip link add {name}0 type veth peer name {name}1",
+        f"ip netns exec {name} ip link set {name}0 up",
+        f"ip netns exec {name} tc qdisc add dev {name}0 root tbf rate 1mbit burst 4kb latency 100ms",
+        f"ip netns exec {name} ip link del {name}0",
+    )
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        begin = time.perf_counter()
+        for command in commands:
+            subprocess.run(command.split(), check=True)
+        return time.perf_counter() - begin
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+PARTS: dict[str, Callable[[NodeAgent, FarEnd], None]] = {"rates": rates, "delays": delays, "carries": carries}
+
+
+def main(*parts: str) -> None:
+    """Print a table per part."""
+    chosen = parts or (*PARTS, "cost")
+    with far_end() as far, agent_here() as agent:
+        for part in chosen:
+            if part in PARTS:
+                print()
+                PARTS[part](agent, far)
+    if "cost" in chosen:
+        print()
+        cost()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

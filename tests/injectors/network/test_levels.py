@@ -1,0 +1,173 @@
+"""Achieved levels of a link, from counters as they would be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from insitu.injectors.contract import Achieved, Injector, Network, Node
+from insitu.injectors.lifecycle import Verdict, verdict
+from insitu.injectors.network.delays import NetDelay, NetJitter, NetLoss
+from insitu.injectors.network.rates import NetRateIn
+from tests.injectors.nodes import node
+
+STEP_S = 0.025
+PACKET = 1514.0
+MBIT = 1e6 / 8
+RATE = NetRateIn()
+
+
+def link(busy: np.ndarray, level: float, share: float = 1.0) -> dict[str, np.ndarray]:
+    """A link that sends whole packets at a share of its level wherever `busy`, which is per millisecond."""
+    sent = np.concatenate(([0.0], np.cumsum(busy * level * share * 0.001)))
+    whole = np.floor(sent / PACKET) * PACKET
+    at = np.arange(0, len(sent), round(STEP_S * 1000))
+    waits = np.concatenate(([False], busy.astype(bool)))[at]
+    return {
+        "time_s": at / 1000.0,
+        "net_in_bytes": whole[at],
+        "net_in_held": (sent / PACKET).round()[at],
+        "net_in_waiting_bytes": np.where(waits, PACKET, 0.0),
+    }
+
+
+def outcome(level: float, samples: dict[str, np.ndarray]) -> tuple[Achieved, Verdict]:
+    achieved = RATE.achieved(level, samples, node())
+    return achieved, verdict(level, achieved, RATE)
+
+
+@pytest.mark.parametrize("mbit", [1, 10, 100, 1000])
+@pytest.mark.parametrize("busy_from", [0, 333, 1000])
+def test_a_rate_that_was_held_is_found_over_the_time_in_which_it_was_wanted(mbit: int, busy_from: int) -> None:
+    busy = np.zeros(3000)
+    busy[busy_from:2500] = 1
+    achieved, said = outcome(mbit * MBIT, link(busy, mbit * MBIT))
+    assert said is Verdict.HELD
+    assert achieved.level == pytest.approx(mbit * MBIT, rel=0.02)
+    assert achieved.bound_share == pytest.approx((2500 - busy_from) / 3000, abs=0.05)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.93, 1.1])
+def test_a_link_that_does_not_keep_its_rate_is_missed(share: float) -> None:
+    achieved, said = outcome(10 * MBIT, link(np.ones(3000), 10 * MBIT, share))
+    assert said is Verdict.MISSED
+    assert achieved.level == pytest.approx(share * 10 * MBIT, rel=0.02)
+
+
+@pytest.mark.parametrize(("on_ms", "off_ms"), [(10, 10), (16, 14), (30, 20), (5, 45)])
+def test_bursts_with_pauses_are_not_taken_for_a_rate_that_is_missed(on_ms: int, off_ms: int) -> None:
+    busy = np.array(([1.0] * on_ms + [0.0] * off_ms) * (3000 // (on_ms + off_ms)))
+    achieved, said = outcome(100 * MBIT, link(busy, 100 * MBIT))
+    assert said in (Verdict.SLACK, Verdict.HELD)
+    assert said is Verdict.SLACK or achieved.level == pytest.approx(100 * MBIT, rel=0.1)
+
+
+def test_a_rate_that_was_never_wanted_is_slack() -> None:
+    samples = link(np.ones(3000), 10 * MBIT, 0.5)
+    samples["net_in_held"][:] = 0
+    samples["net_in_waiting_bytes"][:] = 0
+    achieved, said = outcome(10 * MBIT, samples)
+    assert said is Verdict.SLACK
+    assert achieved.level == pytest.approx(5 * MBIT, rel=0.02)
+
+
+def test_a_subject_without_a_processor_is_disturbed_not_slack() -> None:
+    samples = link(np.ones(3000), 10 * MBIT, 0.5)
+    samples["net_in_held"][:] = 0
+    samples["net_in_waiting_bytes"][:] = 0
+    samples["cpu_stall_s"] = 0.4 * samples["time_s"]
+    samples["cpu_s"] = 0.3 * samples["time_s"]
+    samples["throttled_periods"] = 0 * samples["time_s"]
+    achieved, said = outcome(10 * MBIT, samples)
+    assert said is Verdict.DISTURBED
+    assert "processor" in achieved.note
+
+
+def test_at_rest_the_level_is_what_the_link_gave_while_it_was_used() -> None:
+    busy = np.zeros(3000)
+    busy[1000:2000] = 1
+    achieved, said = outcome(math.inf, link(busy, 80 * MBIT))
+    assert said is Verdict.UNSET
+    assert achieved.level == pytest.approx(80 * MBIT, rel=0.05)
+
+
+def probed(
+    out: np.ndarray, back: np.ndarray, lost: float = 0.0, packets: float = 10_000.0
+) -> dict[str, np.ndarray]:
+    """A probe each way in every other sample."""
+    length = 2 * len(out) + 1
+    numbers = np.arange(length)
+    latest = np.maximum(numbers // 2 - (numbers % 2 == 0), 0)
+    counted = (numbers + 1) // 2
+    shares = numbers / (length - 1)
+    columns = {"time_s": numbers * STEP_S}
+    for direction, transits in (("out", out), ("in", back)):
+        columns[f"net_{direction}_probes"] = counted.astype(float)
+        columns[f"net_{direction}_transit_s"] = transits[np.minimum(latest, len(transits) - 1)]
+        columns[f"net_{direction}_passed"] = shares * packets * (1 - lost)
+        columns[f"net_{direction}_lost"] = shares * packets * lost
+    return columns
+
+
+BY_LINE = Network("", "", netem_problem="no netem")
+
+
+def judged(injector: Injector, level: float, samples: dict[str, np.ndarray], network: Network) -> Verdict:
+    import dataclasses
+
+    here: Node = dataclasses.replace(node(), network=network)
+    return verdict(level, injector.achieved(level, samples, here), injector)
+
+
+@pytest.mark.parametrize(
+    ("off_s", "network", "said"),
+    [
+        (0.0002, Network("", ""), Verdict.HELD),
+        (0.0009, Network("", ""), Verdict.HELD),
+        (0.003, Network("", ""), Verdict.MISSED),
+        (0.0018, BY_LINE, Verdict.HELD),
+        (0.004, BY_LINE, Verdict.MISSED),
+    ],
+)
+def test_a_delay_is_compared_with_what_packets_take(off_s: float, network: Network, said: Verdict) -> None:
+    generator = np.random.default_rng(3)
+    out, back = (0.01 + off_s / 2 + generator.exponential(3e-5, 60) for _ in range(2))
+    assert judged(NetDelay(), 0.02, probed(out, back), network) is said
+
+
+def test_a_delay_is_told_from_the_jitter_above_it() -> None:
+    generator = np.random.default_rng(4)
+    out, back = np.full(80, 0.025), 0.025 + generator.uniform(0, 0.02, 80)
+    samples = probed(out, back)
+    achieved = NetDelay().achieved(0.05, samples, node())
+    assert achieved.level == pytest.approx(0.05, abs=0.003)
+    assert NetJitter().achieved(0.02, samples, node()).level == pytest.approx(0.02, rel=0.25)
+    assert judged(NetJitter(), 0.02, samples, Network("", "")) is Verdict.HELD
+    assert judged(NetJitter(), 0.06, samples, Network("", "")) is Verdict.MISSED
+
+
+def test_packets_that_are_late_now_and_then_disturb() -> None:
+    out = np.full(60, 0.01)
+    out[::3] += 0.02
+    assert judged(NetDelay(), 0.02, probed(out, np.full(60, 0.01)), BY_LINE) is Verdict.DISTURBED
+
+
+@pytest.mark.parametrize(("asked", "was", "said"), [(0.01, 0.0105, Verdict.HELD), (0.01, 0.03, Verdict.MISSED)])
+def test_losses_are_those_that_were_counted(asked: float, was: float, said: Verdict) -> None:
+    samples = probed(np.full(9, 0.01), np.full(9, 0.01), lost=was)
+    assert judged(NetLoss(), asked, samples, BY_LINE) is said
+    achieved = NetLoss().achieved(asked, samples, node())
+    assert achieved.level == pytest.approx(was)
+
+
+def test_few_packets_say_little_of_losses() -> None:
+    samples = probed(np.full(9, 0.01), np.full(9, 0.01), lost=0.03, packets=50)
+    assert NetLoss().achieved(0.01, samples, node()).uncertainty > 0.02
+
+
+def test_a_trial_in_which_no_packet_arrived_has_no_delay() -> None:
+    samples = probed(np.full(1, 0.01), np.full(1, 0.01), packets=0)
+    for injector in (NetDelay(), NetJitter(), NetLoss()):
+        assert judged(injector, 0.1, samples, BY_LINE) is Verdict.SLACK
