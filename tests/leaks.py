@@ -91,7 +91,7 @@ def _is_link_of(name: str, runs: set[str]) -> bool:
 
 
 def _interfaces() -> Iterator[tuple[str, str]]:
-    """Namespaces where a process below this one, or an orphan, is, with the interfaces there that have our mark."""
+    """Namespaces of processes below this one, and of orphans, with the interfaces there that have our mark."""
     seen: set[str] = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:

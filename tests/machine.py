@@ -10,10 +10,17 @@ from pathlib import Path
 
 def control_groups(mark: str) -> set[str]:
     """Control groups whose name starts with `mark`, anywhere."""
-    found: set[str] = set()
-    for root, folders, _ in os.walk("/sys/fs/cgroup"):
-        found.update(f"{root}/{name}" for name in folders if name.startswith(mark))
-    return found
+    return set(folders_below("/sys/fs/cgroup", mark))
+
+
+def folders_below(top: str | Path, start: str, end: str = "") -> list[str]:
+    """Folders of such names at any depth, while others remove some of them."""
+    return [
+        f"{root}/{name}"
+        for root, folders, _ in os.walk(top)
+        for name in folders
+        if name.startswith(start) and name.endswith(end)
+    ]
 
 
 def mounts(mark: str) -> set[str]:

@@ -65,7 +65,10 @@ class CpuSet(Injector):
         step_s, wall_s = np.diff(time_s), float(time_s[-1] - time_s[0])
         starved = starved_s(samples, min(level, node.cpus)) > 0.05 * wall_s
         used_up = np.diff(cpu_s) >= _IN_USE * level * step_s
-        allowed = float(np.nanmax(samples[COLUMN])) if COLUMN in samples else level
+        seen = samples[COLUMN][np.isfinite(samples[COLUMN])] if COLUMN in samples else np.array([level])
+        if not seen.size:
+            return Achieved(None, 0.0, 0.0, starved, "ended before its processors could be read")
+        allowed = float(seen.max())
         if level != self.rest and allowed > level:
             return Achieved(allowed, 1.0, 0.0, starved, "the subject changed its own affinity")
         if not used_up.any():

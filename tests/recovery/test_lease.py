@@ -99,7 +99,7 @@ def run(tmp_path: Path, state: Path) -> Iterator[Run]:
 
 def held(run: Run) -> list[str]:
     """What the agent holds for a trial."""
-    folders = [str(path) for path in (run.directory / "work").glob("*/insitu-*-scratch")]
+    folders = machine.folders_below(run.directory / "work", "insitu-", "-scratch")
     return [*machine.control_groups(f"insitu-{run.id()}-"), *folders]
 
 

@@ -35,7 +35,7 @@ def request(flow: Flow, sequence: int, flags: int = 0x02, options: bytes = b"") 
 def folded(data: bytes) -> int:
     """Sum of 16-bit words with carries around; 0xFFFF where a checksum is right."""
     data += bytes(len(data) % 2)
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total
