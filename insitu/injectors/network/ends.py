@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from insitu.injectors.errors import ForeignState
@@ -71,12 +72,10 @@ class Ends:
         bundles = (shaping.bundle_packets(link, link.rate_in), shaping.bundle_packets(link, link.rate_out))
         with _nothing_foreign():
             self.room.netlink.request(rt.veth_pair(name, index, hardware, self.subject, bundles))
-        far, near = self._addressed()
-        for gateway, subject in self._versions():
-            far.append(rt.neighbour(index, subject.ip, hardware[1]))
-            near.append(rt.neighbour(index, gateway.ip, hardware[0]))
-        self.room.netlink.request(*far)
-        self.in_subject.request(*near)
+        far, near = addressed(has_ipv6=self.room.has_ipv6)
+        far_neighbours, near_neighbours = acquainted(has_ipv6=self.room.has_ipv6)
+        self.room.netlink.request(*far, *far_neighbours)
+        self.in_subject.request(*near, *near_neighbours)
 
     def connect_by_line(self, name: str, link: Link) -> tuple[int, int]:
         """Raise two interfaces that a process connects (TUN); gives what it reads and writes, subject's first."""
@@ -84,7 +83,7 @@ class Ends:
         with self.at_subject(), _nothing_foreign():
             near_file = tun.make(name, index)
         far_file = tun.make(name, index)
-        far, near = self._addressed()
+        far, near = addressed(has_ipv6=self.room.has_ipv6)
         self.room.netlink.request(
             rt.queues(index, _LINE_QUEUE_PACKETS, shaping.bundle_packets(link, link.rate_in)), *far
         )
@@ -93,19 +92,35 @@ class Ends:
         )
         return near_file, far_file
 
-    def _addressed(self) -> tuple[list[Message], list[Message]]:
-        """Both ends up, with addresses, and everything else behind the gateway."""
-        index = addresses.LINK_INDEX
-        ready = [rt.no_own_address(index)] if Path("/proc/net/if_inet6").exists() else []
-        ready.append(rt.up(index))
-        far, near = [*ready], [rt.up(addresses.LOOPBACK_INDEX), *ready]
-        for gateway, subject in self._versions():
-            far.append(rt.address(index, gateway))
-            near += [rt.address(index, subject), rt.default_route(index, gateway.ip)]
-        return far, near
 
-    def _versions(self) -> tuple[tuple[rt.Interface, rt.Interface], ...]:
-        return _ADDRESSES if self.room.has_ipv6 else _ADDRESSES[:1]
+_Messages = tuple[Message, ...]
+
+
+@lru_cache
+def addressed(*, has_ipv6: bool) -> tuple[_Messages, _Messages]:
+    """For the gateway's end and the subject's: up, with addresses, and everything else behind the gateway."""
+    index = addresses.LINK_INDEX
+    ready = [rt.no_own_address(index)] if Path("/proc/net/if_inet6").exists() else []
+    ready.append(rt.up(index))
+    far, near = [*ready], [rt.up(addresses.LOOPBACK_INDEX), *ready]
+    for gateway, subject in _versions(has_ipv6=has_ipv6):
+        far.append(rt.address(index, gateway))
+        near += [rt.address(index, subject), rt.default_route(index, gateway.ip)]
+    return tuple(far), tuple(near)
+
+
+@lru_cache
+def acquainted(*, has_ipv6: bool) -> tuple[_Messages, _Messages]:
+    """For the gateway's end and the subject's: where the other one is."""
+    index, versions = addresses.LINK_INDEX, _versions(has_ipv6=has_ipv6)
+    far = tuple(rt.neighbour(index, subject.ip, addresses.HARDWARE_SUBJECT) for _, subject in versions)
+    near = tuple(rt.neighbour(index, gateway.ip, addresses.HARDWARE_GATEWAY) for gateway, _ in versions)
+    return far, near
+
+
+def _versions(*, has_ipv6: bool) -> tuple[tuple[rt.Interface, rt.Interface], ...]:
+    both = (addresses.GATEWAY, addresses.SUBJECT), (addresses.GATEWAY_6, addresses.SUBJECT_6)
+    return both if has_ipv6 else both[:1]
 
 
 @contextmanager
@@ -116,6 +131,3 @@ def _nothing_foreign() -> Iterator[None]:
         if exc.errno in (errno.EEXIST, errno.EBUSY):
             raise ForeignState("the subject's namespace has an interface that is not ours; left alone") from exc
         raise
-
-
-_ADDRESSES = ((addresses.GATEWAY, addresses.SUBJECT), (addresses.GATEWAY_6, addresses.SUBJECT_6))

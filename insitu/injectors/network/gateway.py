@@ -19,7 +19,6 @@ from insitu.injectors.network import addresses, line, shaping
 from insitu.injectors.network.datagrams import Flows, Peer, answering
 from insitu.injectors.network.ends import Ends
 from insitu.injectors.network.gauges import Gauges
-from insitu.injectors.network.host_view import HostView
 from insitu.injectors.network.knocks import Doorkeeper, Wire
 from insitu.injectors.network.link import Link
 from insitu.injectors.network.loop import Loop
@@ -27,6 +26,7 @@ from insitu.injectors.network.loopback import StandIns
 from insitu.injectors.network.packets import Address, Flow, Unreachable, datagram, unreachable
 from insitu.injectors.network.probes import Probes
 from insitu.injectors.network.room import Room, original_target, transparent
+from insitu.injectors.network.socket_table import Service
 
 _LARGEST = 1 << 16
 _DATAGRAMS = (socket.AF_INET, socket.SOCK_DGRAM)
@@ -46,13 +46,15 @@ class Order:
         Of the interfaces at both ends.
     seed
         Of what the delay line leaves to chance.
+    has_ipv6
+        Whether the host has an address of IPv6 that leads anywhere.
     """
 
     init: int
     name: str
     link: Link
     seed: int
-    host: HostView
+    has_ipv6: bool
 
 
 class Gateway:
@@ -64,6 +66,8 @@ class Gateway:
         One that the caller is in; ``None`` if it has none yet.
     host_socket
         Makes a socket in the host's network.
+    host_services
+        Gives what can be reached through the host's loopback; asked for late, since it takes a while to find.
 
     Raises
     ------
@@ -78,34 +82,42 @@ class Gateway:
         An open file on which the kernel waits for a grace period when it is closed.
     """
 
-    def __init__(self, order: Order, room: Room | None, host_socket: MakeSocket) -> None:
-        self.ends = ends = Ends.of(order.init, room, has_ipv6=order.host.has_ipv6)
+    def __init__(
+        self,
+        order: Order,
+        room: Room | None,
+        host_socket: MakeSocket,
+        host_services: Callable[[], tuple[Service, ...]],
+    ) -> None:
+        self.ends = ends = Ends.of(order.init, room, has_ipv6=order.has_ipv6)
         self._host_socket = host_socket
         self._loop = Loop()
         self.gauges = Gauges() if order.link.alters_packets else None
-        if self.gauges is not None and order.link.by_line:
-            self._start_line(order, self.gauges)
+        tuns: tuple[int, int] | None = None
+        if order.link.alters_packets and order.link.by_line:
+            tuns = ends.connect_by_line(order.name, order.link)
         else:
             ends.connect_directly(order.name, order.link)
         shaping.shape(ends.in_subject, ends.room.netlink, order.link)
-        self._relay(order)
+        self._relay(order.name, host_services())
         if self.gauges is not None:
             probing = ends.subject_socket(*_DATAGRAMS), socket.socket(*_DATAGRAMS)
             Probes(self._loop, self.gauges, *probing)
+            if tuns is not None:  # last: whatever is written after a fork, is copied first
+                self._start_line(tuns, order, self.gauges)
 
-    def _start_line(self, order: Order, gauges: Gauges) -> None:
-        tuns = self.ends.connect_by_line(order.name, order.link)
+    def _start_line(self, tuns: tuple[int, int], order: Order, gauges: Gauges) -> None:
         process = line.start(*tuns, order.link, gauges, order.seed)
         for descriptor in tuns:
             os.close(descriptor)
         self._loop.watch(process, lambda: sys.exit("the delay line ended"))
 
-    def _relay(self, order: Order) -> None:
+    def _relay(self, name: str, services: tuple[Service, ...]) -> None:
         _allow_many_sockets()
         room = self.ends.room
-        wire = Wire(order.name)
+        wire = Wire(name)
         self._flows = Flows(self._loop, lambda between: _refuse(wire, _flow(*between)))
-        self._stand_ins = StandIns(self._loop, order.host.services, self.ends.subject_socket)
+        self._stand_ins = StandIns(self._loop, services, self.ends.subject_socket)
         self.slow_to_close = wire.socket.fileno()
         Doorkeeper(self._loop, wire, room.listeners, self._host_stream, self._where_to_connect)
         for waiting in room.receivers:

@@ -3,33 +3,11 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
 from insitu.injectors.network import socket_table
 from insitu.injectors.network.socket_table import Service
-
-
-@dataclass(frozen=True, slots=True)
-class HostView:
-    """The host's network, as far as a subject would notice.
-
-    Attributes
-    ----------
-    services
-        What can be reached through its loopback, the widest addresses first.
-    has_ipv6
-        Whether it has an address of IPv6 that leads anywhere.
-    """
-
-    services: tuple[Service, ...]
-    has_ipv6: bool
-
-
-def survey() -> HostView:
-    """Look at the caller's own network namespace; `OSError` if the kernel cannot say."""
-    return HostView(_services(), has_ipv6())
 
 
 def has_ipv6() -> bool:
@@ -41,7 +19,8 @@ def has_ipv6() -> bool:
     return any(line.split()[3] == "00" for line in lines)
 
 
-def _services() -> tuple[Service, ...]:
+def services() -> tuple[Service, ...]:
+    """What can be reached through the caller's loopback, the widest addresses first; `OSError` if nobody knows."""
     found: dict[Service, None] = {}
     low, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     for waiting in socket_table.waiting():

@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from insitu.injectors.errors import ForeignState, InjectorError
-from insitu.injectors.network import host_view, namespaces, protocol
+from insitu.injectors.network import ends, host_view, memory, namespaces, protocol
 from insitu.injectors.network.gateway import Gateway, Order
 from insitu.injectors.network.room import Room
+from insitu.injectors.network.socket_table import Service
 
 _LARGEST = 1 << 18
 
@@ -62,9 +63,7 @@ def serve(agent: socket.socket) -> None:
         message, _ = protocol.receive(agent)
         if isinstance(message, protocol.Make) and current is None:
             current = next_one
-            current.talk.send(
-                pickle.dumps(Order(message.init, message.name, message.link, message.seed, host_view.survey()))
-            )
+            _tell(current, message)
         elif isinstance(message, protocol.End):
             early = "" if current is None else _end(current)
             protocol.send(agent, protocol.Ended(early))
@@ -77,6 +76,14 @@ def serve(agent: socket.socket) -> None:
         if gateway is not None and gateway.talk.fileno() >= 0:
             _end(gateway)
             _close(gateway)
+
+
+def _tell(gateway: _Gateway, wanted: protocol.Make) -> None:
+    """Have a link made, and look meanwhile for what its relay must know."""
+    has_ipv6 = host_view.has_ipv6()
+    gateway.talk.send(pickle.dumps(Order(wanted.init, wanted.name, wanted.link, wanted.seed, has_ipv6)))
+    with contextlib.suppress(BrokenPipeError):  # it has refused already
+        gateway.talk.send(pickle.dumps(host_view.services()))
 
 
 def _fork(agent: socket.socket) -> _Gateway:
@@ -120,6 +127,10 @@ class _Wishes:
             raise OSError(code, os.strerror(code))
         return socket.socket(fileno=files[0])
 
+    def services(self) -> tuple[Service, ...]:
+        found: tuple[Service, ...] = pickle.loads(self._connection.recv(_LARGEST))  # noqa: S301 - as the order
+        return found
+
     def keep(self, descriptor: int) -> None:
         socket.send_fds(self._connection, [b"k"], [descriptor])
 
@@ -135,13 +146,15 @@ def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_i
         if os.geteuid() == 0:
             with contextlib.suppress(OSError):  # tried again, and reported, when a link is asked for
                 room = Room.enter(has_ipv6=has_ipv6)
+        ends.addressed(has_ipv6=has_ipv6), ends.acquainted(has_ipv6=has_ipv6)  # spelled before anybody waits
+        memory.own_pages()
         packet = talk.recv(_LARGEST)
         if not packet:
             os._exit(0)
         order: Order = pickle.loads(packet)  # noqa: S301 - from the parent, over a pair of sockets that nobody else has
         wishes = _Wishes(talk)
         try:
-            gateway = Gateway(order, room, wishes.socket)
+            gateway = Gateway(order, room, wishes.socket, wishes.services)
             namespaces.die_with_parent()  # joining a user namespace has withdrawn it
             if os.getppid() != parent:
                 os._exit(1)

@@ -49,7 +49,9 @@ def _try_everything() -> Network:
     with nobody() as init:
         try:
             link = Link(rate_out=1e6, rate_in=1e6)
-            gateway = Gateway(Order(init, _NAME, link, 0, host_view.survey()), None, socket.socket)
+            gateway = Gateway(
+                Order(init, _NAME, link, 0, host_view.has_ipv6()), None, socket.socket, host_view.services
+            )
         except OSError as exc:
             return Network(problem=f"a link cannot be made ({exc})", remedy=_REMEDY)
         try:
