@@ -1,8 +1,13 @@
-"""All benchmarks, one after the other: ``python -m experiments.benchmarks [NAME ...]``."""
+"""Benchmarks, and what they are held to: ``python -m experiments.benchmarks [NAME ...]``.
+
+Without names all of them; ``interventions`` stands for those about levels and what it costs to hold them. The exit
+status is 1 if a target was missed.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 
 from experiments.benchmarks import (
     anomalies,
@@ -16,21 +21,38 @@ from experiments.benchmarks import (
     sampling,
     startup,
 )
+from experiments.benchmarks.claims import Claim, show
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "startup": startup.main,
     "sampling": sampling.main,
     "orchestration": orchestration.both,
     "prediction": prediction.main,
-    "anomalies": anomalies.main,
     "reaction": reaction.main,
     "levels": levels.main,
+    "network": network.main,
+    "anomalies": anomalies.main,
     "apply_undo": apply_undo.main,
     "disturbance": disturbance.main,
-    "network": network.main,
 }
+INTERVENTIONS = ("levels", "network", "anomalies", "apply_undo", "disturbance")
+
+
+def main(names: Iterable[str]) -> int:
+    claims: list[Claim] = []
+    for name in names:
+        print(f"\n== {name}", flush=True)
+        claims += BENCHMARKS[name]() or []
+    if claims:
+        print("\n== targets")
+        show(claims)
+    return 1 if any(claim.met is False for claim in claims) else 0
+
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or BENCHMARKS:
-        print(f"\n== {name}")
-        BENCHMARKS[name]()
+    chosen: list[str] = []
+    for word in sys.argv[1:] or BENCHMARKS:
+        if word != "interventions" and word not in BENCHMARKS:
+            sys.exit(f"no benchmark {word!r}; there are interventions, {', '.join(BENCHMARKS)}")
+        chosen += INTERVENTIONS if word == "interventions" else (word,)
+    sys.exit(main(chosen))

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.benchmarks.claims import Claim
 from insitu.injectors import cgroups, node
 from insitu.injectors.actuator import Host
 from insitu.injectors.anomalies.actuator import LoadActuator
@@ -109,11 +110,13 @@ def _cpu_s(plan: cgroups.GroupPlan) -> float:
     return int((plan.directories["cpu"] / "cpu.stat").read_text().split()[1]) / 1e6
 
 
-def main() -> None:
+_CLAIM = ("anomaly.cpu.duty beside stress-ng --cpu-load", "closer to the request, at every level")
+
+
+def main() -> list[Claim]:
     """Print both errors at each level, and whether ours is the smaller."""
     if os.geteuid() != 0 or shutil.which("stress-ng") is None:
-        print("needs root, for control groups, and stress-ng")
-        return
+        return [Claim(*_CLAIM, "needs root, for control groups, and stress-ng", None)]
     run = f"bench{secrets.token_hex(3)}"
     with tempfile.TemporaryDirectory() as folder:
         here = node.survey(Path(folder))
@@ -122,18 +125,22 @@ def main() -> None:
             Journal(Path(folder), header) as journal,
             closing(LoadActuator(here, Path(folder), journal)) as actuator,
         ):
-            _compare(ours(actuator, f"insitu-{run}-ours"), theirs(here, f"insitu-{run}-peer"))
+            return [_compare(ours(actuator, f"insitu-{run}-ours"), theirs(here, f"insitu-{run}-peer"))]
 
 
-def _compare(our_load: Load, their_load: Load) -> None:
+def _compare(our_load: Load, their_load: Load) -> Claim:
     print(f"{'asked for':>18}{'insitu':>10}{'stress-ng':>11}{'error':>9}{'error':>11}{'ratio':>8}  closer?")
-    met = 0
+    met = missed = 0
+    ours_off: list[float] = []
+    theirs_off: list[float] = []
     for processes in PROCESSES:
         for duty in DUTIES:
             mine, peer = (measure(load, duty, processes) for load in (our_load, their_load))
             our_error, their_error = abs(mine.duty - duty), abs(peer.duty - duty)
             quiet, closer = mine.quiet and peer.quiet, our_error < their_error
-            met += quiet and closer
+            met, missed = met + (quiet and closer), missed + (quiet and not closer)
+            ours_off.append(our_error)
+            theirs_off.append(their_error)
             verdict = ("ok" if closer else "MISSED") if quiet else "disturbed: others used processors"
             ratio = their_error / our_error if our_error else float("inf")
             print(
@@ -141,7 +148,8 @@ def _compare(our_load: Load, their_load: Load) -> None:
                 f"{their_error:>11.2%}{ratio:>8.1f}  {verdict}"
             )
     levels = len(PROCESSES) * len(DUTIES)
-    print(f"target: closer to the request than stress-ng at every level; {met} of {levels}")
+    found = f"{met} of {levels}; off by {max(ours_off):.2%} at most, stress-ng by {max(theirs_off):.2%}"
+    return Claim(*_CLAIM, found, False if missed else True if met == levels else None)
 
 
 if __name__ == "__main__":

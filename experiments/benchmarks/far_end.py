@@ -1,7 +1,7 @@
 """A server for subjects that measure their network, in a process of its own; it keeps what they report.
 
-One TCP connection per wish, whose first line says what is wanted: ``down SECONDS BYTES_PER_S`` (0 for as fast as it
-goes), ``up SECONDS`` or ``report NUMBER ...``. Datagrams are sent back.
+One TCP connection per wish, whose first line says what is wanted: ``down SECONDS BYTES_PER_S`` (0 for as fast as
+it goes), ``up SECONDS`` or ``report NUMBER ...``. Datagrams are sent back.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from experiments.benchmarks.net_subject import received
 
 _BLOCK = bytes(1 << 18)
 _TICK_S = 0.002
@@ -41,11 +43,11 @@ def far_end() -> Iterator[FarEnd]:
     address = _own_address()
     reading, writing = os.pipe()
     with (
-        socket.create_server(("0.0.0.0", 0), backlog=64) as streams,  # noqa: S104 - as a server in place would
+        socket.create_server(("0.0.0.0", 0), backlog=64) as streams,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
     ):
         port = streams.getsockname()[1]
-        datagrams.bind(("0.0.0.0", port))  # noqa: S104
+        datagrams.bind(("0.0.0.0", port))
         pid = os.fork()
         if pid == 0:
             try:
@@ -88,100 +90,23 @@ def _serve(connection: socket.socket, reports: int) -> None:
         wish, *numbers = words.decode().split()
         if wish == "report":
             os.write(reports, f"{' '.join(numbers)}\n".encode())
+            connection.sendall(b".")
         elif wish == "down":
             _send(connection, float(numbers[0]), float(numbers[1]))
         else:
-            connection.sendall(" ".join(map(str, received(connection, float(numbers[0])))).encode())
+            got = received(connection, float(numbers[0]))
+            while connection.recv(len(_BLOCK)):  # what is left unread would reset the connection
+                pass
+            connection.sendall(" ".join(map(str, got)).encode())
 
 
 def _send(connection: socket.socket, seconds: float, rate: float) -> None:
     began = time.monotonic()
     sent = 0
     while (now := time.monotonic()) < began + seconds:
-        due = rate * (now - began) - sent if rate else len(_BLOCK)
-        if due > 0:
-            sent += connection.send(_BLOCK[: int(due) + 1])
-        else:
-            time.sleep(_TICK_S)
-
-
-def received(connection: socket.socket, seconds: float, settle_s: float = 0.5) -> tuple[int, float]:
-    """Bytes and seconds, after the transfer has settled."""
-    connection.recv(1)
-    began = start = time.monotonic()
-    total = 0
-    settled = False
-    while data := connection.recv(1 << 18):
-        now = time.monotonic()
-        if not settled and now > began + settle_s:
-            settled, start, total = True, now, 0
-        elif settled:
-            total += len(data)
-            if now > began + seconds:
-                break
-    return total, now - start
-
-
-SUBJECT = """
-import socket, statistics, sys, threading, time
-address, port, what, seconds, load = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4]), float(sys.argv[5])
-
-def wish(text):
-    connection = socket.create_connection((address, port))
-    connection.sendall(text.encode() + b"\\n")
-    return connection
-
-def report(*numbers):
-    wish("report " + " ".join(map(str, numbers))).close()
-
-def received(connection, seconds, settle=0.5):
-    connection.recv(1)
-    began = start = now = time.monotonic()
-    total, settled = 0, False
-    while data := connection.recv(1 << 18):
-        now = time.monotonic()
-        if not settled and now > began + settle:
-            settled, start, total = True, now, 0
-        elif settled:
-            total += len(data)
-            if now > began + seconds:
-                break
-    return total, now - start
-
-if what == "down":
-    report(*received(wish(f"down {seconds + 1} 0"), seconds))
-elif what == "up":
-    connection, block, end = wish(f"up {seconds}"), bytes(1 << 18), time.monotonic() + seconds + 1
-    connection.settimeout(0.5)
-    try:
-        while time.monotonic() < end:
-            connection.send(block)
-    except OSError:
-        pass
-    connection.settimeout(30)
-    connection.shutdown(socket.SHUT_WR)
-    report(*map(float, connection.recv(100).split()))
-else:
-    if load:
-        def drain(connection):
-            while connection.recv(1 << 18): pass
-        threading.Thread(target=drain, args=(wish(f"down {seconds + 1} {load}"),), daemon=True).start()
-        time.sleep(0.5)
-    trips = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.settimeout(2)
-        s.connect((address, port))
-        end = time.monotonic() + seconds
-        while time.monotonic() < end or len(trips) < 5:
-            begin = time.monotonic()
-            s.send(b"there and back")
-            try:
-                s.recv(100)
-            except TimeoutError:
-                continue
-            trips.append(time.monotonic() - begin)
-            time.sleep(0.02)
-    trips.sort()
-    report(statistics.median(trips), trips[int(0.9 * len(trips))], len(trips))
-"""
-"""A subject: moves bytes for a while, or measures round trips, with or without a load beside them."""
+        if not rate:
+            connection.send(_BLOCK)
+            continue
+        time.sleep(_TICK_S)
+        due = rate * (now - began) - sent
+        sent += connection.send(_BLOCK[: max(1, int(due))])

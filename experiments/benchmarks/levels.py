@@ -8,10 +8,12 @@ disk completed. A trial that the machine disturbed is repeated, and a row that s
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from experiments.benchmarks.claims import Claim, Off, worst
 from experiments.benchmarks.trials import GUARDS, agent_here, burn, order
 from insitu.orchestrator.execution.agent import NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
@@ -94,8 +96,8 @@ def _written(outcome: TrialOutcome) -> float:
     return (completed[-1] - completed[0]) / outcome.record.measurements["wall_time"]
 
 
-def measure(agent: NodeAgent, row: Row) -> bool:
-    """Print a row; gives whether it is what it should be."""
+def measure(agent: NodeAgent, row: Row) -> Off:
+    """Print a row, and give how far it is off at most."""
     for attempt in range(1, _ATTEMPTS + 1):
         outcome = agent.run(row.order)
         record = outcome.record
@@ -103,15 +105,15 @@ def measure(agent: NodeAgent, row: Row) -> bool:
             break
     if record.state is TrialState.FAILED:
         print(f"{row.what:28} FAILED: {'; '.join(record.reasons)}", flush=True)
-        return False
+        return Off(row.what, math.inf, False)
     (level,) = record.levels
     wanted = row.asked.level
     truth, achieved = row.truth(outcome), level.achieved or 0.0
     off = [seen / wanted - 1 for seen in (achieved, truth)]
-    ok = row.target is None or all(abs(one) <= row.target for one in off)
-    verdict = "" if row.target is None else "ok" if ok else "MISSED"
+    met: bool | None = row.target is None or all(abs(one) <= row.target for one in off)
+    verdict = "" if row.target is None else "ok" if met else "MISSED"
     if record.state is not TrialState.VALID:
-        verdict, ok = f"disturbed: {record.reasons[0]}", False
+        verdict, met = f"disturbed: {record.reasons[0]}", None
     print(
         f"{row.what:28}{format_quantity(wanted, row.asked.unit):>10}"
         f"{format_quantity(achieved, row.asked.unit, 4):>13}{off[0]:>+8.2%}"
@@ -119,7 +121,7 @@ def measure(agent: NodeAgent, row: Row) -> bool:
         f"{f'{row.target:.0%}' if row.target else '':>7}  {verdict}",
         flush=True,
     )
-    return ok
+    return Off(f"{format_quantity(wanted, row.asked.unit)}", max(off, key=abs), met)
 
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
@@ -131,15 +133,27 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
 }
 
 
-def main(*parts: str) -> None:
+CLAIMS = {
+    "cores": ("cpu.cores, 0.1 to 2 cores, 1 and 4 processes", f"within {CPU_TARGET:.0%}"),
+    "read": ("disk.read_rate, 1 to 200 MB/s", f"within {DISK_TARGET:.0%}"),
+    "write": ("disk.write_rate, 1 to 200 MB/s", f"within {DISK_TARGET:.0%}"),
+    "read-requests": ("disk.read_iops, 10 to 5000 1/s", f"within {DISK_TARGET:.0%}"),
+    "write-requests": ("disk.write_iops, 10 to 5000 1/s", f"within {DISK_TARGET:.0%}"),
+}
+
+
+def main(*parts: str) -> list[Claim]:
     """Print a row per level."""
     print(f"{'variable':28}{'requested':>10}{'achieved':>13}{'off':>8}{'truth':>13}{'off':>8}{'target':>7}")
     chosen = parts or tuple(PARTS)
     with agent_here() as agent:
         if any(part.startswith("read") for part in chosen):
             agent.make_data((("blob", Program(("head", "-c", str(_DATA_BYTES), "/dev/zero"))),), GUARDS)
-        outcomes = [measure(agent, row) for part in chosen for row in PARTS[part]()]
-    print(f"{sum(outcomes)} of {len(outcomes)} within their targets")
+        claims = []
+        for part in chosen:
+            rows = [(row.target, measure(agent, row)) for row in PARTS[part]()]
+            claims.append(worst(*CLAIMS[part], (off for target, off in rows if target is not None)))
+    return claims
 
 
 if __name__ == "__main__":

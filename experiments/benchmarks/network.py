@@ -7,6 +7,7 @@ delays it is the round trip that the subject sees, less that of a link without d
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import statistics
@@ -17,7 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments.benchmarks.far_end import SUBJECT, FarEnd, far_end
+from experiments.benchmarks.claims import Claim, Off, worst
+from experiments.benchmarks.far_end import FarEnd, far_end
 from experiments.benchmarks.trials import agent_here, order
 from insitu.injectors.actuator import Host
 from insitu.injectors.journal import Header, Journal, boot_id
@@ -38,6 +40,7 @@ _MBIT = 1e6 / 8
 _WIRE = 1514 / 1448
 _SECONDS = 3.0
 _ATTEMPTS = 3
+_SUBJECT = Path(__file__).with_name("net_subject.py")
 
 
 def _trial(
@@ -45,7 +48,7 @@ def _trial(
 ) -> tuple[TrialRecord, tuple[float, ...]]:
     """Repeat a trial that the machine disturbed; gives its record and what the subject reported."""
     for attempt in range(1, _ATTEMPTS + 1):
-        command = ("{python}", "-c", SUBJECT, far.address, str(far.port), what, str(_SECONDS), str(load))
+        command = ("{python}", str(_SUBJECT), far.address, str(far.port), what, str(_SECONDS), str(load))
         record = agent.run(order(*command, levels=levels)).record
         if record.state is TrialState.FAILED:
             raise RuntimeError("; ".join(record.reasons))
@@ -55,95 +58,114 @@ def _trial(
     return record, reported
 
 
+def _met(record: TrialRecord, *, ok: bool) -> bool | None:
+    return ok if record.state is TrialState.VALID else None
+
+
 def _remark(record: TrialRecord, *, ok: bool) -> str:
     said = "ok" if ok else "MISSED"
-    return said if record.state is TrialState.VALID else f"{said}, disturbed: {record.reasons[0]}"
+    return said if record.state is TrialState.VALID else f"disturbed: {record.reasons[0]}"
 
 
-def rates(agent: NodeAgent, far: FarEnd) -> None:
+def rates(agent: NodeAgent, far: FarEnd) -> list[Claim]:
     """Requested, achieved and true rates, each direction."""
     print(f"{'variable':14}{'requested':>12}{'achieved':>11}{'off':>8}{'truth':>11}{'off':>8}{'target':>8}")
+    rows: list[Off] = []
     for direction, what in (("in", "down"), ("out", "up")):
         for mbit in RATES_MBIT:
             level = SetLevel("rate", f"net.rate_{direction}", "bit/s", mbit * _MBIT)
             record, (count, seconds) = _trial(agent, far, what, 0.0, level)
             achieved, truth = (record.levels[0].achieved or 0.0) / _MBIT, count * _WIRE / seconds / _MBIT
-            ok = all(abs(seen / mbit - 1) <= RATE_TARGET for seen in (achieved, truth))
+            off = max((achieved / mbit - 1, truth / mbit - 1), key=abs)
+            ok = abs(off) <= RATE_TARGET
+            rows.append(Off(f"{direction}, {mbit} Mbit/s", off, _met(record, ok=ok)))
             print(
                 f"{level.injector:14}{mbit:>7} Mbit/s{achieved:>11.4g}{achieved / mbit - 1:>+8.2%}"
                 f"{truth:>11.4g}{truth / mbit - 1:>+8.2%}{RATE_TARGET:>8.0%}  {_remark(record, ok=ok)}",
                 flush=True,
             )
+    return [worst("net.rate_in, net.rate_out, 1 Mbit/s to 1 Gbit/s", f"within {RATE_TARGET:.0%}", rows)]
 
 
-def delays(agent: NodeAgent, far: FarEnd) -> None:
+def delays(agent: NodeAgent, far: FarEnd) -> list[Claim]:
     """Requested and true delays, of a link that does nothing else and of one that carries 100 Mbit/s."""
     by_line = bool(support.examine().netem_problem)
-    means, target_ms = ("delay line", 2.0) if by_line else ("netem", 1.0)
-    print(f"net.delay by {means}; `own` is the path's own round trip\n")
-    headings = ("achieved", "off", "truth", "off", "p90")
-    print(
-        f"{'load':>12}{'requested':>11}{'own':>10}{''.join(f'{heading:>10}' for heading in headings)}{'target':>8}"
-    )
+    means, target_ms = ("the delay line", 2.0) if by_line else ("netem", 1.0)
+    print(f"net.delay by {means}; `own` is the path's own round trip; all in ms\n")
+    columns = ("requested", "own", "achieved", "off", "truth", "off", "p90", "target")
+    print(f"{'load':>12}{''.join(f'{column:>10}' for column in columns)}")
+    rows: list[Off] = []
     for load in LOADS_MBIT:
         _, (own_s, _, _) = _trial(agent, far, "trips", load * _MBIT, SetLevel("delay", "net.delay", "s", 0.0))
         for asked_ms in DELAYS_MS:
             level = SetLevel("delay", "net.delay", "s", asked_ms / 1e3)
             record, (median_s, p90_s, _) = _trial(agent, far, "trips", load * _MBIT, level)
             achieved_ms = 1e3 * (record.levels[0].achieved or 0.0)
-            truth_ms = 1e3 * (median_s - own_s)
+            truth_ms, p90_ms = 1e3 * (median_s - own_s), 1e3 * (p90_s - own_s)
             off_ms = (achieved_ms - asked_ms, truth_ms - asked_ms)
             ok = all(abs(one) <= target_ms for one in off_ms)
+            rows.append(Off(f"{asked_ms} ms, {load} Mbit/s", max(off_ms, key=abs), _met(record, ok=ok)))
             print(
-                f"{load:>5} Mbit/s{asked_ms:>8} ms{own_s * 1e3:>7.2f} ms{achieved_ms:>7.2f} ms{off_ms[0]:>+7.2f} ms"
-                f"{truth_ms:>7.2f} ms{off_ms[1]:>+7.2f} ms{1e3 * (p90_s - own_s) - asked_ms:>+7.2f} ms"
-                f"{target_ms:>5.0f} ms  {_remark(record, ok=ok)}",
+                f"{load:>5} Mbit/s{asked_ms:>10}{own_s * 1e3:>10.2f}{achieved_ms:>10.2f}{off_ms[0]:>+10.2f}"
+                f"{truth_ms:>10.2f}{off_ms[1]:>+10.2f}{p90_ms - asked_ms:>+10.2f}{target_ms:>10.0f}"
+                f"  {_remark(record, ok=ok)}",
                 flush=True,
             )
+    what = f"net.delay by {means}, 1 to 200 ms, up to {max(LOADS_MBIT)} Mbit/s"
+    return [worst(what, f"within {target_ms:.0f} ms", rows, "{:+.2f} ms")]
 
 
-def carries(agent: NodeAgent, far: FarEnd) -> None:
+def carries(agent: NodeAgent, far: FarEnd) -> list[Claim]:
     """What a link carries at most."""
     declared = CARRIES_BYTES_PER_S / _MBIT
     print(f"{'link':34}{'down':>15}{'up':>15}{'declared':>15}")
     ways = {"no variable at a level": SetLevel("rate", "net.rate_in", "bit/s", float("inf"))}
     ways["delay 0"] = SetLevel("delay", "net.delay", "s", 0.0)
     ways["delay 10 ms"] = SetLevel("delay", "net.delay", "s", 0.01)
+    least = math.inf
     for name, level in ways.items():
         found = []
         for what in ("down", "up"):
             _, (count, seconds) = _trial(agent, far, what, 0.0, level)
             found.append(count * _WIRE / seconds / _MBIT)
-        promised = f"{declared:>8.0f} Mbit/s" if level.injector == "net.delay" else ""
-        said = ("ok" if min(found) >= declared else "MISSED") if promised else ""
-        print(f"{name:34}{found[0]:>8.0f} Mbit/s{found[1]:>8.0f} Mbit/s{promised:>15}  {said}", flush=True)
+        delayed = level.injector == "net.delay"
+        least = min(least, *found) if delayed else least
+        promised = f"{declared:>8.0f} Mbit/s" if delayed else ""
+        print(f"{name:34}{found[0]:>8.0f} Mbit/s{found[1]:>8.0f} Mbit/s{promised:>15}", flush=True)
+    what = "what a link with a delay carries"
+    return [Claim(what, f"{declared:.0f} Mbit/s", f"{least:.0f} Mbit/s at least", least >= declared)]
 
 
-def cost(rounds: int = 40) -> None:
+def cost(rounds: int = 40) -> list[Claim]:
     """Apply and undo, beside the same pair of interfaces and one rate by spawned commands."""
     by_line = bool(support.examine().netem_problem)
+    means = "delay line" if by_line else "netem"
     ways = {
         "net.rate_in, net.rate_out": Link(rate_in=_MBIT, rate_out=_MBIT),
-        f"net.delay ({'delay line' if by_line else 'netem'})": Link(delay=0.01, by_line=by_line),
-        "all of them": Link(_MBIT, _MBIT, 0.01, 0.001, 0.01, by_line),
+        f"net.delay ({means})": Link(delay=0.01, by_line=by_line),
+        f"all of them ({means})": Link(_MBIT, _MBIT, 0.01, 0.001, 0.01, by_line),
     }
+    rows: list[Off] = []
     print(f"{'variables':28}{'apply':>10}{'undo':>10}{'both':>10}{'p90':>10}{'target':>8}")
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
         header = Header("bench", os.getpid(), start_time(os.getpid()), boot_id(), "")
         with Journal(Path(folder), header) as journal, LinkActuator(journal) as actuator:
             for name, link in ways.items():
                 applied, undone = _timed(actuator, link, Path(folder), rounds)
                 both = [sum(pair) for pair in zip(applied, undone, strict=True)]
-                middle, p90 = statistics.median(both), statistics.quantiles(both, n=10)[-1]
-                print(
-                    f"{name:28}{statistics.median(applied) * 1e3:>7.1f} ms{statistics.median(undone) * 1e3:>7.1f} ms"
-                    f"{middle * 1e3:>7.1f} ms{p90 * 1e3:>7.1f} ms{COST_TARGET_S * 1e3:>5.0f} ms  "
-                    + ("ok" if middle <= COST_TARGET_S else "MISSED"),
-                    flush=True,
-                )
+                found_s = map(statistics.median, (applied, undone, both))
+                p90_s, middle_s = statistics.quantiles(both, n=10)[-1], statistics.median(both)
+                ok = middle_s <= COST_TARGET_S
+                rows.append(Off(name, middle_s * 1e3, ok))
+                figures = "".join(f"{one * 1e3:>7.1f} ms" for one in (*found_s, p90_s))
+                print(f"{name:28}{figures}{COST_TARGET_S * 1e3:>5.0f} ms  {'ok' if ok else 'MISSED'}", flush=True)
     if shutil.which("ip") and shutil.which("tc"):
         times = [_spawned() for _ in range(max(5, rounds // 4))]
         print(f"{'ip and tc, one rate':28}{'':>20}{statistics.median(times) * 1e3:>7.1f} ms")
+    return [
+        worst("apply and undo, network rates", "10 ms", rows[:1], "{:.1f} ms"),
+        worst(f"apply and undo, all network variables, {means}", "10 ms", rows[1:], "{:.1f} ms"),
+    ]
 
 
 def _timed(actuator: LinkActuator, link: Link, folder: Path, rounds: int) -> tuple[list[float], list[float]]:
@@ -180,20 +202,26 @@ def _spawned() -> float:
         subprocess.run(["ip", "netns", "del", name], check=True)
 
 
-PARTS: dict[str, Callable[[NodeAgent, FarEnd], None]] = {"rates": rates, "delays": delays, "carries": carries}
+PARTS: dict[str, Callable[[NodeAgent, FarEnd], list[Claim]]] = {
+    "rates": rates,
+    "delays": delays,
+    "carries": carries,
+}
 
 
-def main(*parts: str) -> None:
+def main(*parts: str) -> list[Claim]:
     """Print a table per part."""
     chosen = parts or (*PARTS, "cost")
+    claims: list[Claim] = []
     with far_end() as far, agent_here() as agent:
         for part in chosen:
             if part in PARTS:
                 print()
-                PARTS[part](agent, far)
+                claims += PARTS[part](agent, far)
     if "cost" in chosen:
         print()
-        cost()
+        claims += cost()
+    return claims
 
 
 if __name__ == "__main__":
