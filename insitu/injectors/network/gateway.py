@@ -7,7 +7,6 @@ were made in the host's. So nothing of the host's configuration changes, and all
 
 from __future__ import annotations
 
-import os
 import resource
 import socket
 import sys
@@ -15,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from insitu.injectors.network import addresses, line, shaping
+from insitu.injectors.network import addresses, shaping
 from insitu.injectors.network.datagrams import Flows, Peer, answering
 from insitu.injectors.network.ends import Ends
 from insitu.injectors.network.gauges import Gauges
 from insitu.injectors.network.knocks import Doorkeeper, Wire
+from insitu.injectors.network.line import Line
 from insitu.injectors.network.link import Link
 from insitu.injectors.network.loop import Loop
 from insitu.injectors.network.loopback import StandIns
@@ -68,6 +68,8 @@ class Gateway:
         Makes a socket in the host's network.
     host_services
         Gives what can be reached through the host's loopback; asked for late, since it takes a while to find.
+    waiting
+        A process that can become the delay line, if there is one yet.
 
     Raises
     ------
@@ -80,6 +82,8 @@ class Gateway:
         What is measured of the packets' way, if a variable alters it.
     slow_to_close
         An open file on which the kernel waits for a grace period when it is closed.
+    tuns
+        Open files of the interfaces that the delay line connects, the subject's first.
     """
 
     def __init__(
@@ -88,14 +92,15 @@ class Gateway:
         room: Room | None,
         host_socket: MakeSocket,
         host_services: Callable[[], tuple[Service, ...]],
+        waiting: Line | None = None,
     ) -> None:
         self.ends = ends = Ends.of(order.init, room, has_ipv6=order.has_ipv6)
         self._host_socket = host_socket
         self._loop = Loop()
         self.gauges = Gauges() if order.link.alters_packets else None
-        tuns: tuple[int, int] | None = None
+        self.tuns: tuple[int, int] | None = None
         if order.link.alters_packets and order.link.by_line:
-            tuns = ends.connect_by_line(order.name, order.link)
+            self.tuns = ends.connect_by_line(order.name, order.link)
         else:
             ends.connect_directly(order.name, order.link)
         shaping.shape(ends.in_subject, ends.room.netlink, order.link)
@@ -103,14 +108,11 @@ class Gateway:
         if self.gauges is not None:
             probing = ends.subject_socket(*_DATAGRAMS), socket.socket(*_DATAGRAMS)
             Probes(self._loop, self.gauges, *probing)
-            if tuns is not None:  # last: whatever is written after a fork, is copied first
-                self._start_line(tuns, order, self.gauges)
-
-    def _start_line(self, tuns: tuple[int, int], order: Order, gauges: Gauges) -> None:
-        process = line.start(*tuns, order.link, gauges, order.seed)
-        for descriptor in tuns:
-            os.close(descriptor)
-        self._loop.watch(process, lambda: sys.exit("the delay line ended"))
+            if self.tuns is not None:
+                process = (waiting or Line()).start(*self.tuns, order.link, self.gauges, order.seed)
+                self._loop.watch(process, lambda: sys.exit("the delay line ended"))
+        if self.tuns is None and waiting is not None:
+            waiting.close()
 
     def _relay(self, name: str, services: tuple[Service, ...]) -> None:
         _allow_many_sockets()

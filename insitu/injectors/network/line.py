@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
+import pickle
 import random
 import select
+import socket
 import time
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -72,24 +74,49 @@ class _Way:
             self.gauges[self.passed] += 1
 
 
-def start(subject: int, gateway: int, link: Link, gauges: Gauges, seed: int) -> int:
-    """Carry packets between two interfaces in a process of its own, which ends with the caller.
+class Line:
+    """A process that waits to become a delay line, and ends with the caller.
 
-    Returns
-    -------
-    int
-        An open file that can be read when the process has ended.
+    It is forked before it is needed: a fork takes a millisecond, and both pay for the pages that they write to
+    afterwards.
     """
-    parent = os.getpid()
-    pid = os.fork()
-    if pid:
-        return os.pidfd_open(pid)
+
+    def __init__(self) -> None:
+        self._talk, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _wait(theirs, parent)
+        theirs.close()
+
+    def start(self, subject: int, gateway: int, link: Link, gauges: Gauges, seed: int) -> int:
+        """Carry packets between two interfaces from now on.
+
+        Returns
+        -------
+        int
+            An open file that can be read when the process has ended.
+        """
+        with self._talk:
+            ends = [subject, gateway, gauges.descriptor]
+            socket.send_fds(self._talk, [pickle.dumps((link, seed))], ends)
+        return os.pidfd_open(self._pid)
+
+    def close(self) -> None:
+        """Let a process end that is not needed."""
+        self._talk.close()
+
+
+def _wait(talk: socket.socket, parent: int) -> NoReturn:
     try:
         namespaces.die_with_parent()
         if os.getppid() != parent:
             os._exit(1)
-        _keep_open(subject, gateway)
-        carry(subject, gateway, link, gauges, seed)
+        _keep_open(talk.fileno())
+        packet, files, _, _ = socket.recv_fds(talk, _LARGEST, 3)
+        if packet:
+            link, seed = pickle.loads(packet)  # noqa: S301 - from the parent, over a pair of sockets of its own
+            carry(files[0], files[1], link, Gauges(files[2]), seed)
     finally:
         os._exit(1)
 

@@ -22,12 +22,15 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from insitu.injectors.errors import ForeignState, InjectorError
-from insitu.injectors.network import ends, host_view, memory, namespaces, protocol
+from insitu.injectors.network import ends, host_view, memory, namespaces, protocol, tun
 from insitu.injectors.network.gateway import Gateway, Order
+from insitu.injectors.network.line import Line
 from insitu.injectors.network.room import Room
 from insitu.injectors.network.socket_table import Service
 
 _LARGEST = 1 << 18
+_SLOW_TO_CLOSE, _TUNS = b"s", b"t"
+"""What a gateway gives to keep."""
 
 
 @dataclass(slots=True)
@@ -40,19 +43,23 @@ class _Gateway:
         By it the process is told what to make, and asks for sockets of the host's network.
     keepsakes
         Open files of its own that take the kernel a while to close; they are closed when nobody waits.
+    tuns
+        Those of its interfaces, if it has a delay line.
     """
 
     pid: int
     talk: socket.socket
     keepsakes: list[int] = field(default_factory=list)
+    tuns: list[int] = field(default_factory=list)
     gone: bool = False
 
 
 def serve(agent: socket.socket) -> None:
     """Make and end links until the agent closes the socket; keeps a process ready for the next one."""
     namespaces.adopt_orphans()
+    by_line = False  # as the link before: the trials of a run have the same variables
     gc.freeze()  # what is shared with the forked ones stays so
-    next_one, current = _fork(agent), None
+    next_one, current = _fork(agent, by_line=by_line), None
     while True:
         talking: list[socket.socket] = [] if current is None or current.gone else [current.talk]
         readable, _, _ = select.select([agent, *talking], [], [])
@@ -62,14 +69,14 @@ def serve(agent: socket.socket) -> None:
             continue
         message, _ = protocol.receive(agent)
         if isinstance(message, protocol.Make) and current is None:
-            current = next_one
+            current, by_line = next_one, message.link.by_line
             _tell(current, message)
         elif isinstance(message, protocol.End):
             early = "" if current is None else _end(current)
             protocol.send(agent, protocol.Ended(early))
             if current is not None:
                 _close(current)
-                next_one, current = _fork(agent), None
+                next_one, current = _fork(agent, by_line=by_line), None
         else:
             break
     for gateway in (current, next_one):
@@ -86,13 +93,13 @@ def _tell(gateway: _Gateway, wanted: protocol.Make) -> None:
         gateway.talk.send(pickle.dumps(host_view.services()))
 
 
-def _fork(agent: socket.socket) -> _Gateway:
+def _fork(agent: socket.socket, *, by_line: bool) -> _Gateway:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent, has_ipv6 = os.getpid(), host_view.has_ipv6()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _be_gateway(agent, theirs, parent, has_ipv6=has_ipv6)
+        _be_gateway(agent, theirs, parent, has_ipv6=has_ipv6, by_line=by_line)
     theirs.close()
     os.setpgid(pid, pid)  # with the delay line, if it starts one
     return _Gateway(pid, ours)
@@ -100,11 +107,11 @@ def _fork(agent: socket.socket) -> _Gateway:
 
 def _grant(gateway: _Gateway) -> None:
     """Make one socket and hand it over, or take what a gateway gives to keep."""
-    wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 1)
+    wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 2)
     if not wish:  # it has ended; the agent will ask
         gateway.gone = True
     elif files:
-        gateway.keepsakes.extend(files)
+        (gateway.tuns if wish == _TUNS else gateway.keepsakes).extend(files)
     else:
         try:
             with socket.socket(wish[0], wish[1]) as granted:
@@ -131,11 +138,13 @@ class _Wishes:
         found: tuple[Service, ...] = pickle.loads(self._connection.recv(_LARGEST))  # noqa: S301 - as the order
         return found
 
-    def keep(self, descriptor: int) -> None:
-        socket.send_fds(self._connection, [b"k"], [descriptor])
+    def keep(self, what: bytes, *descriptors: int) -> None:
+        socket.send_fds(self._connection, [what], descriptors)
 
 
-def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_ipv6: bool) -> NoReturn:
+def _be_gateway(
+    agent: socket.socket, talk: socket.socket, parent: int, *, has_ipv6: bool, by_line: bool
+) -> NoReturn:
     try:
         os.setpgid(0, 0)  # here, too: whoever comes first
         namespaces.die_with_parent()
@@ -147,6 +156,7 @@ def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_i
             with contextlib.suppress(OSError):  # tried again, and reported, when a link is asked for
                 room = Room.enter(has_ipv6=has_ipv6)
         ends.addressed(has_ipv6=has_ipv6), ends.acquainted(has_ipv6=has_ipv6)  # spelled before anybody waits
+        waiting = Line() if by_line else None
         memory.own_pages()
         packet = talk.recv(_LARGEST)
         if not packet:
@@ -154,14 +164,16 @@ def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_i
         order: Order = pickle.loads(packet)  # noqa: S301 - from the parent, over a pair of sockets that nobody else has
         wishes = _Wishes(talk)
         try:
-            gateway = Gateway(order, room, wishes.socket, wishes.services)
+            gateway = Gateway(order, room, wishes.socket, wishes.services, waiting)
             namespaces.die_with_parent()  # joining a user namespace has withdrawn it
             if os.getppid() != parent:
                 os._exit(1)
         except (OSError, InjectorError) as exc:
             protocol.send(agent, _refusal(exc))
             os._exit(1)
-        wishes.keep(gateway.slow_to_close)
+        wishes.keep(_SLOW_TO_CLOSE, gateway.slow_to_close)
+        if gateway.tuns:
+            wishes.keep(_TUNS, *gateway.tuns)
         files = [gateway.ends.in_subject.fileno(), gateway.ends.room.netlink.fileno()]
         if gateway.gauges is not None:
             files.append(gateway.gauges.descriptor)
@@ -181,7 +193,13 @@ def _refusal(problem: OSError | InjectorError) -> protocol.Refused:
 
 
 def _end(gateway: _Gateway) -> str:
-    """End a gateway, wait for it, and give how it ended if it had before."""
+    """End a gateway, wait for it, and give how it ended if it had before.
+
+    Its subject's namespace is about to end, too. Where this process is killed instead, the kernel closes the
+    files, and removes the interfaces with the last of them.
+    """
+    for descriptor in gateway.tuns:
+        tun.leave_to_namespace(descriptor)
     ended, status = os.waitpid(gateway.pid, os.WNOHANG)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(gateway.pid, signal.SIGKILL)
@@ -193,7 +211,7 @@ def _end(gateway: _Gateway) -> str:
 
 def _close(gateway: _Gateway) -> None:
     gateway.talk.close()
-    for descriptor in gateway.keepsakes:
+    for descriptor in (*gateway.tuns, *gateway.keepsakes):
         os.close(descriptor)
 
 
