@@ -17,6 +17,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -31,6 +32,8 @@ from insitu.injectors.network.socket_table import Service
 _LARGEST = 1 << 18
 _SLOW_TO_CLOSE, _TUNS = b"s", b"t"
 """What a gateway gives to keep."""
+_LAST_WORDS_S = 1.0
+"""How long what a subject sent before it ended may take to leave its link."""
 
 
 @dataclass(slots=True)
@@ -41,6 +44,8 @@ class _Gateway:
     ----------
     talk
         By it the process is told what to make, and asks for sockets of the host's network.
+    asked_to_end
+        An event (eventfd): it is to end when nothing that its subject sent is under way.
     keepsakes
         Open files of its own that take the kernel a while to close; they are closed when nobody waits.
     tuns
@@ -49,6 +54,7 @@ class _Gateway:
 
     pid: int
     talk: socket.socket
+    asked_to_end: int
     keepsakes: list[int] = field(default_factory=list)
     tuns: list[int] = field(default_factory=list)
     gone: bool = False
@@ -72,7 +78,7 @@ def serve(agent: socket.socket) -> None:
             current, by_line = next_one, message.link.by_line
             _tell(current, message)
         elif isinstance(message, protocol.End):
-            early = "" if current is None else _end(current)
+            early = "" if current is None else _finish(current, agent)
             protocol.send(agent, protocol.Ended(early))
             if current is not None:
                 _close(current)
@@ -95,19 +101,23 @@ def _tell(gateway: _Gateway, wanted: protocol.Make) -> None:
 
 def _fork(agent: socket.socket, *, by_line: bool) -> _Gateway:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    asked_to_end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
     parent, has_ipv6 = os.getpid(), host_view.has_ipv6()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _be_gateway(agent, theirs, parent, has_ipv6=has_ipv6, by_line=by_line)
+        _be_gateway(agent, theirs, asked_to_end, parent, has_ipv6=has_ipv6, by_line=by_line)
     theirs.close()
     os.setpgid(pid, pid)  # with the delay line, if it starts one
-    return _Gateway(pid, ours)
+    return _Gateway(pid, ours, asked_to_end)
 
 
 def _grant(gateway: _Gateway) -> None:
     """Make one socket and hand it over, or take what a gateway gives to keep."""
-    wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 2)
+    try:
+        wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 2)
+    except ConnectionResetError:  # it has ended before it read everything
+        wish, files = b"", []
     if not wish:  # it has ended; the agent will ask
         gateway.gone = True
     elif files:
@@ -143,7 +153,13 @@ class _Wishes:
 
 
 def _be_gateway(
-    agent: socket.socket, talk: socket.socket, parent: int, *, has_ipv6: bool, by_line: bool
+    agent: socket.socket,
+    talk: socket.socket,
+    asked_to_end: int,
+    parent: int,
+    *,
+    has_ipv6: bool,
+    by_line: bool,
 ) -> NoReturn:
     try:
         os.setpgid(0, 0)  # here, too: whoever comes first
@@ -179,7 +195,8 @@ def _be_gateway(
             files.append(gateway.gauges.descriptor)
         protocol.send(agent, protocol.Made(), tuple(files))
         agent.close()
-        gateway.run()
+        gateway.run(asked_to_end)
+        os._exit(0)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -192,26 +209,44 @@ def _refusal(problem: OSError | InjectorError) -> protocol.Refused:
     return protocol.Refused(f"the kernel refuses a network link: {problem}", "insitu doctor")
 
 
-def _end(gateway: _Gateway) -> str:
-    """End a gateway, wait for it, and give how it ended if it had before.
+def _finish(gateway: _Gateway, agent: socket.socket) -> str:
+    """Let a gateway end, and give how it ended if it had before.
+
+    In place the host's kernel goes on sending what a program wrote before it ended; a link ends with its gateway.
+    So the gateway waits until that has left the link, unless it takes long.
+    """
+    ended, status = os.waitpid(gateway.pid, os.WNOHANG)
+    if not ended:
+        os.eventfd_write(gateway.asked_to_end, 1)
+        deadline = time.monotonic() + _LAST_WORDS_S
+        while not gateway.gone and (left_s := deadline - time.monotonic()) > 0:
+            readable, _, _ = select.select([agent, gateway.talk], [], [], left_s)
+            if agent in readable:  # it has ended, too
+                break
+            if readable:
+                _grant(gateway)
+    _end(gateway)
+    return f"the gateway ended by itself (status {os.waitstatus_to_exitcode(status)})" if ended else ""
+
+
+def _end(gateway: _Gateway) -> None:
+    """End a gateway, and wait for it.
 
     Its subject's namespace is about to end, too. Where this process is killed instead, the kernel closes the
     files, and removes the interfaces with the last of them.
     """
     for descriptor in gateway.tuns:
         tun.leave_to_namespace(descriptor)
-    ended, status = os.waitpid(gateway.pid, os.WNOHANG)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(gateway.pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-gateway.pid, 0)
-    return f"the gateway ended by itself (status {os.waitstatus_to_exitcode(status)})" if ended else ""
 
 
 def _close(gateway: _Gateway) -> None:
     gateway.talk.close()
-    for descriptor in (*gateway.tuns, *gateway.keepsakes):
+    for descriptor in (gateway.asked_to_end, *gateway.tuns, *gateway.keepsakes):
         os.close(descriptor)
 
 

@@ -8,7 +8,7 @@ import struct
 
 _DEVICE = "/dev/net/tun"
 _SET_INTERFACE, _SET_PERSISTENT, _SET_INDEX = 0x400454CA, 0x400454CB, 0x400454DA
-_TUN, _PLAIN_PACKETS = 0x0001, 0x1000
+_FRESH_TUN_OF_PLAIN_PACKETS = 0x0001 | 0x1000 | 0x8000
 
 
 def make(name: str, index: int) -> int:
@@ -17,12 +17,12 @@ def make(name: str, index: int) -> int:
     Raises
     ------
     OSError
-        If there is no ``/dev/net/tun``, or the kernel refuses.
+        If there is no ``/dev/net/tun``, an interface of that name exists, or the kernel refuses.
     """
     descriptor = os.open(_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, _SET_INDEX, struct.pack("=i", index))
-        fcntl.ioctl(descriptor, _SET_INTERFACE, struct.pack("16sH22x", name.encode(), _TUN | _PLAIN_PACKETS))
+        fcntl.ioctl(descriptor, _SET_INTERFACE, struct.pack("16sH22x", name.encode(), _FRESH_TUN_OF_PLAIN_PACKETS))
     except OSError:
         os.close(descriptor)
         raise
