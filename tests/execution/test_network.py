@@ -119,7 +119,7 @@ def test_an_interface_that_somebody_put_into_the_subject_s_namespace_is_left_alo
         if (pid := os.fork()) == 0:
             try:
                 Linked(init, Netlink(), Netlink()).enter()
-                tun.make("eth0", addresses.LINK_INDEX)
+                tun.leave_to_namespace(tun.make("eth0", addresses.LINK_INDEX))
             finally:
                 os._exit(0)
         os.waitpid(pid, 0)

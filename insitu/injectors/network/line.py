@@ -7,6 +7,7 @@ delayed by itself, so that those delayed more are overtaken. It adds no cap of i
 from __future__ import annotations
 
 import contextlib
+import errno
 import heapq
 import os
 import pickle
@@ -96,8 +97,15 @@ class Line:
         -------
         int
             An open file that can be read when the process has ended.
+
+        Raises
+        ------
+        OSError
+            If it has ended already.
         """
         with self._talk:
+            if not self._talk.recv(1):
+                raise OSError(errno.ESRCH, "the delay line ended before it was asked for anything")
             ends = [subject, gateway, gauges.descriptor]
             socket.send_fds(self._talk, [pickle.dumps((link, seed))], ends)
         return os.pidfd_open(self._pid)
@@ -112,6 +120,7 @@ def _wait(talk: socket.socket, parent: int) -> NoReturn:
         namespaces.die_with_parent()
         if os.getppid() != parent:
             os._exit(1)
+        talk.send(b"+")  # ready: from here on nothing can stop it that would let it outlive the gateway
         _keep_open(talk.fileno())
         packet, files, _, _ = socket.recv_fds(talk, _LARGEST, 3)
         if packet:
