@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contract.injector_contract import InjectorContract
 from tests.guest import qemu, recipe
-from tests.guest.__main__ import SELECTION
+from tests.guest.__main__ import QUICK, SELECTION
 from tests.guest.inside.init import write_entry_points
+from tests.guest.inside.plugin import OF_A_MACHINE
 from tests.guest.orders import Order, read_status, results_folder, write_status
 from tests.guest.workplace import locked, workplace
 
@@ -134,3 +136,5 @@ def test_plug_ins_are_registered_in_the_guest_as_an_installation_registers_them(
 
 def test_what_runs_in_the_guest_by_default_is_there() -> None:
     assert all((recipe.PROJECT / folder).is_dir() for folder in SELECTION)
+    assert all((recipe.PROJECT / path).exists() for path in QUICK)
+    assert all(hasattr(InjectorContract, name) for name in OF_A_MACHINE)
