@@ -70,8 +70,9 @@ def test_a_download_takes_as_long_as_the_rate_says(agent: NodeAgent, url: str) -
     assert rate.mechanism == "link.htb"
     assert rate.verdict is LevelVerdict.HELD, record
     assert rate.achieved == pytest.approx(10 * _MBIT, rel=0.03)
-    assert rate.bound_share > 0.5
-    assert record.measurements["wall_time"] > 0.95 * _SIZE / (10 * _MBIT)
+    wall_s, least_s = record.measurements["wall_time"], _SIZE / (10 * _MBIT)
+    assert wall_s > 0.95 * least_s
+    assert rate.bound_share * wall_s > 0.8 * least_s  # the rest is the interpreter's, which may be slow
 
 
 def test_a_cap_in_the_other_direction_is_slack(agent: NodeAgent, url: str) -> None:

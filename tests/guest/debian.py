@@ -55,10 +55,18 @@ def parse_targets(text: str) -> Archive:
 
 
 def make_root(source: Archive, root: Path) -> None:
-    """Install the guest's packages into the new folder `root`."""
+    """Install the guest's packages into the new folder `root`.
+
+    Raises
+    ------
+    CannotRun
+        If the archive does not give them.
+    """
     included = ",".join(recipe.SYSTEM_PACKAGES)
-    options = ["--variant=minbase", f"--include={included}"]
-    tools.run(["debootstrap", *options, source.release, root, source.address], environment=_proxy())
+    bootstrap = ["debootstrap", "--variant=minbase", f"--include={included}"]
+    whence, proxy = [source.release, root, source.address], _proxy()
+    tools.fetch("the guest's system", [*bootstrap, "--download-only", *whence], environment=proxy)
+    tools.run([*bootstrap, *whence], environment=proxy)
     for cached in (root / "var/cache/apt/archives").glob("*.deb"):
         cached.unlink()
 
@@ -76,12 +84,17 @@ def unpack_kernel(into: Path) -> Path:
     -------
     Path
         The kernel's image, below `into`.
+
+    Raises
+    ------
+    CannotRun
+        If there is none to be had.
     """
     depends = tools.run(["apt-cache", "depends", "--important", recipe.KERNEL_PACKAGE])
     found = re.search(r"Depends: (linux-image-\S+)", depends)
     if found is None:
         raise CannotRun(f"apt here knows no package {recipe.KERNEL_PACKAGE}; try: apt-get update")
-    tools.run(["apt-get", "download", found[1]], cwd=into)
+    tools.fetch("the guest's kernel", ["apt-get", "download", found[1]], cwd=into)
     (package,) = into.glob("*.deb")
     with subprocess.Popen(
         [tools.path_of("dpkg-deb"), "--fsys-tarfile", str(package)], stdout=subprocess.PIPE

@@ -159,7 +159,8 @@ def _build_packages(product: Path, python: _Python, tell: Callable[[str], None])
     if sys.version_info[:2] != (python.major, python.minor):
         target.append("--no-compile")  # byte code of another version is of no use there
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    tools.run([*pip, *target, "--constraint", recipe.constraints(), *recipe.requirements()])
+    wanted = ["--constraint", recipe.constraints(), *recipe.requirements()]
+    tools.fetch("the guest's Python packages", [*pip, *target, *wanted])
     _make_disk(folder, product / "disk")
 
 

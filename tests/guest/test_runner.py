@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contract.injector_contract import InjectorContract
 from tests.guest import qemu, recipe
-from tests.guest.__main__ import SELECTION
+from tests.guest.__main__ import QUICK, SELECTION
 from tests.guest.inside.init import write_entry_points
+from tests.guest.inside.plugin import OF_A_MACHINE
 from tests.guest.orders import Order, read_status, results_folder, write_status
 from tests.guest.workplace import locked, workplace
 
@@ -98,6 +100,31 @@ def test_where_it_is_only_wanted_if_possible_a_missing_package_is_no_failure(tmp
     assert "qemu-system-x86" in done.stderr
 
 
+PROGRAMS = {
+    "qemu-system-x86_64": "exit 9",
+    "apt-get": "printf 'file:/nowhere/debian\\tbookworm\\tDebian\\tmain\\n'",
+    "apt-config": "exit 0",
+    "debootstrap": "echo E: Failed getting release file; exit 1",
+}
+"""A machine whose mirror is out of reach."""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("wanted", "status"), [((), 3), (("--if-possible",), 0)])
+def test_a_system_that_cannot_be_downloaded_is_no_failure_where_it_is_only_wanted_if_possible(
+    tmp_path: Path, wanted: tuple[str, ...], status: int
+) -> None:
+    for name, script in PROGRAMS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    cache = tmp_path / "cache"
+    done = guest(*wanted, "--cache", str(cache), path=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == status, done.stderr
+    assert "the guest's system cannot be had here" in done.stderr.splitlines()[-1]
+    assert "Failed getting release file" in done.stderr
+    assert [path.name for path in cache.iterdir()] == ["lock"]
+
+
 def test_plug_ins_are_registered_in_the_guest_as_an_installation_registers_them(tmp_path: Path) -> None:
     write_entry_points(recipe.PROJECT / "pyproject.toml", tmp_path)
     (there,) = importlib.metadata.distributions(path=[str(tmp_path)])
@@ -109,3 +136,5 @@ def test_plug_ins_are_registered_in_the_guest_as_an_installation_registers_them(
 
 def test_what_runs_in_the_guest_by_default_is_there() -> None:
     assert all((recipe.PROJECT / folder).is_dir() for folder in SELECTION)
+    assert all((recipe.PROJECT / path).exists() for path in QUICK)
+    assert all(hasattr(InjectorContract, name) for name in OF_A_MACHINE)

@@ -69,3 +69,20 @@ def run(
         last = "\n".join(done.stdout.strip().splitlines()[-15:])
         raise BuildFailed(f"{command[0]} ended with {done.returncode}:\n{last}")
     return done.stdout
+
+
+def fetch(
+    what: str, command: Sequence[str | Path], cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """Run a step that does nothing but get something from elsewhere; as `run`, but for its error.
+
+    Raises
+    ------
+    CannotRun
+        If it fails: what we need cannot be had here and now, which is no fault of the build.
+    """
+    try:
+        return run(command, cwd, environment)
+    except BuildFailed as exc:
+        last = str(exc).splitlines()[-1]
+        raise CannotRun(f"{what} cannot be had here: {command[0]} says: {last}") from exc
