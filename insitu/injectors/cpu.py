@@ -81,7 +81,8 @@ class CpuCores(Injector):
         if len(time_s) < 2:
             return Achieved(None, 0.0, 0.0, note="too short to sample")
         wall_s = float(time_s[-1] - time_s[0])
-        starved = starved_s(samples, min(level, node.cpus)) > 0.05 * wall_s
+        wanted = min(level, node.cpus)
+        starved = max(starved_s(samples, wanted), _unexplained_s(samples, level, wanted)) > 0.05 * wall_s
         note = ""
         if starved and added(samples, "cpu_s") > 0:  # contention is what was asked for; the host is judged apart
             starved, note = False, "what was added beside the subject took the rest"
@@ -127,6 +128,23 @@ def _throttled(samples: Samples, period_s: float) -> Mask:
     for (_, end), (start, _) in itertools.pairwise(list(runs(binding))):
         binding[end:start] |= start - end <= gap and not periods[end:start].any()
     return binding
+
+
+def _unexplained_s(samples: Samples, level: float, wanted: float) -> float:
+    """Least time of waiting for a processor that the periods which ended throttled cannot have caused.
+
+    A subject that others let run for a moment only uses its quota up in that moment: periods of which the samples
+    cannot resolve which was which then end throttled by turns, though it waited in all of them.
+    """
+    if "cpu_stall_s" not in samples or "throttled_periods" not in samples or math.isinf(level):
+        return 0.0
+    grown = {name: float(samples[name][-1] - samples[name][0]) for name in _EXPLAINING}
+    if grown["cpu_s"] >= 0.9 * wanted * grown["time_s"]:
+        return 0.0
+    return grown["cpu_stall_s"] - (grown["throttled_periods"] + 1) * quota_period_s(level)
+
+
+_EXPLAINING = ("time_s", "cpu_s", "cpu_stall_s", "throttled_periods")
 
 
 def _step_s(samples: Samples) -> float:

@@ -89,7 +89,7 @@ class Disk:
     others: float = 0.0
 
     def samples(self, wall_s: float = 3.0) -> dict[str, np.ndarray]:
-        """What a trial would have sampled."""
+        """What a trial would have sampled, until the first piece that ends after `wall_s`."""
         events: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)]  # time, bytes, time waited so far
         now = waited = moved = 0.0
         while now < wall_s:
@@ -101,7 +101,7 @@ class Disk:
             if self.work_s:
                 events.append((now, moved, waited))
         ends, amounts, waits = (np.array(column) for column in zip(*events, strict=True))
-        time_s = np.arange(0.0, wall_s + STEP_S / 2, STEP_S)
+        time_s = np.append(np.arange(0.0, now - STEP_S / 2, STEP_S), now)
         done = amounts[np.searchsorted(ends, time_s, side="right") - 1]
         busy_s = np.minimum(time_s, (done + self.others * time_s) / self.speed)
         return {

@@ -56,17 +56,15 @@ def test_a_subject_that_wants_less_is_slack(level: float, threads: int, wanted: 
 
 @settings(max_examples=60, deadline=None)
 @given(LEVELS, THREADS, st.floats(0.1, 0.9))
-def test_a_subject_whose_processors_others_have_is_disturbed_or_held_and_never_slack(
-    level: float, threads: int, left: float
-) -> None:
+def test_a_subject_whose_processors_others_have_is_never_slack(level: float, threads: int, left: float) -> None:
     gets = min(threads, 2) * left
     outcome = of_cores(level, under(level, threads, left=left))
     if gets < 0.8 * min(level, threads):
         assert outcome is Verdict.DISTURBED
     elif left > 0.5 and gets > 1.6 * level:
         assert outcome is Verdict.HELD
-    else:  # the quota may bind in some periods, and others may have all of some
-        assert outcome in (Verdict.HELD, Verdict.DISTURBED)
+    elif outcome is Verdict.SLACK:  # less than a tenth missing is not told from a subject that wants less
+        assert 0.88 * level < gets < 1.05 * level
 
 
 @settings(max_examples=60, deadline=None)
