@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors import cgroups
+from insitu.injectors.network import support
 from tests import plans
 
 MODEL = """\
@@ -30,7 +31,15 @@ model: model.yaml
 factors: {it: {levels: [LEVELS]}}
 design: {kind: factorial, replicates: 1}
 """
-UNITS = {"cpu.cores": "core", "cpu.set": "core", "memory.limit": "B", "memory.high": "B", "disk.read_iops": "1/s"}
+UNITS = {
+    "cpu.cores": "core",
+    "cpu.set": "core",
+    "memory.limit": "B",
+    "memory.high": "B",
+    "disk.read_iops": "1/s",
+    "net.delay": "s",
+    "net.rate_in": "bit/s",
+}
 
 
 def write(folder: Path, variable: str, *levels: str) -> Path:
@@ -84,6 +93,7 @@ def test_a_run_directory_without_a_disk(tmp_path: Path) -> None:
         ("cpu.cores", "4096 core", "4096 core is out of reach here: this node can set 0.0"),
         ("cpu.set", "4096 core", "4096 core is out of reach here: this node can set 1 core to "),
         ("cpu.set", "0.5 core", "0.5 core is out of reach here: this node can set 1 core to "),
+        ("net.rate_in", "1 kbit/s", "1 kbit/s is out of reach here: this node can set 100 kbit/s to 10 Gbit/s"),
     ],
 )
 def test_a_level_out_of_bounds(tmp_path: Path, variable: str, level: str, reach: str) -> None:
@@ -124,6 +134,27 @@ def test_a_missing_controller(tmp_path: Path) -> None:
     message, hint = refused(check(plan, tmp_path, f"umount --lazy {mount_point('io')}"), 3)
     assert message == "it: disk.read_rate cannot be set here: this kernel offers no io controller"
     assert "run as root, with the io (blkio) controller mounted" in hint
+
+
+@pytest.mark.root
+def test_a_delay_without_netem_and_without_tun_interfaces(tmp_path: Path) -> None:
+    if not support.examine().netem_problem:
+        pytest.skip("this kernel has netem")
+    plan = write(tmp_path, "net.delay", "10 ms")
+    message, hint = refused(check(plan, tmp_path, "mount -t tmpfs insitu-test /dev/net"), 3)
+    assert message.startswith("it: net.delay cannot be set here: the kernel has no netem (")
+    assert message.endswith(
+        ", and there is no TUN interface ([Errno 2] No such file or directory: '/dev/net/tun')"
+    )
+    assert "modprobe sch_netem" in hint
+
+
+def test_an_unknown_device(tmp_path: Path) -> None:
+    plan = write(tmp_path, "disk.reed_rate", "10 MB/s")
+    message, hint = refused(check(plan, tmp_path), 2)
+    model = plan.with_name("model.yaml")
+    assert message == f"{model}:2:27: unknown injector variable 'disk.reed_rate'"
+    assert hint.startswith("hint: did you mean 'disk.read_rate'?")
 
 
 @pytest.mark.root

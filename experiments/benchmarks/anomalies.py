@@ -9,6 +9,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
@@ -33,7 +34,7 @@ DUTIES = (0.05, 0.2, 0.5, 0.8, 0.95)
 PROCESSES = (1, 2)
 _SETTLE_S, _MEASURED_S = 0.3, 2.0
 _QUIET_CORES = 0.1
-_ATTEMPTS = 4
+_ATTEMPTS, _ROUNDS = 4, 3
 
 Load = Callable[[float, int], AbstractContextManager[Callable[[], float]]]
 
@@ -114,7 +115,7 @@ _CLAIM = ("anomaly.cpu.duty beside stress-ng --cpu-load", "closer to the request
 
 
 def main() -> list[Claim]:
-    """Print both errors at each level, and whether ours is the smaller."""
+    """Print both errors at each level, averaged over turns, and whether ours is the smaller."""
     if os.geteuid() != 0 or shutil.which("stress-ng") is None:
         return [Claim(*_CLAIM, "needs root, for control groups, and stress-ng", None)]
     run = f"bench{secrets.token_hex(3)}"
@@ -135,16 +136,21 @@ def _compare(our_load: Load, their_load: Load) -> Claim:
     theirs_off: list[float] = []
     for processes in PROCESSES:
         for duty in DUTIES:
-            mine, peer = (measure(load, duty, processes) for load in (our_load, their_load))
-            our_error, their_error = abs(mine.duty - duty), abs(peer.duty - duty)
-            quiet, closer = mine.quiet and peer.quiet, our_error < their_error
+            pairs = [
+                (measure(our_load, duty, processes), measure(their_load, duty, processes)) for _ in range(_ROUNDS)
+            ]
+            mine, peer = (statistics.fmean(one.duty for one in ones) for ones in zip(*pairs, strict=True))
+            our_error, their_error = (
+                statistics.fmean(abs(one.duty - duty) for one in ones) for ones in zip(*pairs, strict=True)
+            )
+            quiet, closer = all(one.quiet for pair in pairs for one in pair), our_error < their_error
             met, missed = met + (quiet and closer), missed + (quiet and not closer)
             ours_off.append(our_error)
             theirs_off.append(their_error)
             verdict = ("ok" if closer else "MISSED") if quiet else "disturbed: others used processors"
             ratio = their_error / our_error if our_error else float("inf")
             print(
-                f"{f'{processes} x {duty:.0%}':>18}{mine.duty:>10.2%}{peer.duty:>11.2%}{our_error:>9.2%}"
+                f"{f'{processes} x {duty:.0%}':>18}{mine:>10.2%}{peer:>11.2%}{our_error:>9.2%}"
                 f"{their_error:>11.2%}{ratio:>8.1f}  {verdict}"
             )
     levels = len(PROCESSES) * len(DUTIES)

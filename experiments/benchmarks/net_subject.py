@@ -23,7 +23,7 @@ def wish(far: tuple[str, int], text: str) -> socket.socket:
 
 def report(far: tuple[str, int], *numbers: float) -> None:
     with wish(far, " ".join(map(str, ("report", *numbers)))) as connection:
-        connection.recv(1)  # what is still under way when a subject ends is lost with its network
+        connection.recv(1)  # what is under way for more than a second after its end is lost with its network
 
 
 def received(connection: socket.socket, seconds: float) -> tuple[int, float]:

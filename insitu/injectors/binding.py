@@ -90,6 +90,15 @@ def waiting_rate(time_s: Floats, counter: Floats, stall_s: Floats, binding: Mask
     return Slope(counted / total, total, longest) if total > 0 else None
 
 
+TOO_BRIEF = "the cap bound too briefly to tell"
+_BRIEF = 0.1
+
+
+def too_brief(bound_share: float, uncertainty: float, level: float) -> bool:
+    """Whether a cap bound for a moment only, and the samples cannot resolve it: it made no difference."""
+    return bound_share < _BRIEF and uncertainty > 0.5 * level
+
+
 def runs(mask: Mask) -> Iterator[tuple[int, int]]:
     """First and last *sample* of each run of true intervals."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(np.int8), [0]))))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from insitu.injectors.added import added
-from insitu.injectors.binding import Floats, Mask, pooled_slope, runs, starved_s
+from insitu.injectors.binding import TOO_BRIEF, Floats, Mask, pooled_slope, runs, starved_s, too_brief
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo, Treatment
 from insitu.injectors.demand import Demand
 
@@ -89,13 +89,11 @@ class CpuCores(Injector):
         slope = pooled_slope(time_s, cpu_s, binding)
         if slope is None:
             return Achieved(natural_rate(samples), 0.0, 0.0, starved=starved, note=note)
-        return Achieved(
-            level=slope.rate,
-            bound_share=slope.time_s / wall_s,
-            uncertainty=level * ((period_s + _step_s(samples)) / slope.longest_s) ** 2,
-            starved=starved,
-            note=note,
-        )
+        bound_share = slope.time_s / wall_s
+        uncertainty = level * ((period_s + _step_s(samples)) / slope.longest_s) ** 2
+        if too_brief(bound_share, uncertainty, level):
+            return Achieved(natural_rate(samples), 0.0, 0.0, starved=starved, note=note or TOO_BRIEF)
+        return Achieved(slope.rate, bound_share, uncertainty, starved, note)
 
 
 def quota_period_s(level: float) -> float:

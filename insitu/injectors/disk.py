@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from insitu.injectors.added import added
-from insitu.injectors.binding import waiting_rate
+from insitu.injectors.binding import TOO_BRIEF, too_brief, waiting_rate
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Probe, Setting, Treatment
 from insitu.injectors.disk_traffic import SLICE_S, flushes, kept_busy, natural_rate, waiting
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _NEARLY = 0.9
 """Share of a cap below which it cannot be what the subject waited for."""
-_BRIEF = 0.1
-"""Share of a trial below which a cap that the samples cannot resolve made no difference."""
 _CROWDED_SHARE = 0.1
 """What others may move over the same disk before a trial counts as disturbed, beyond a little of its own."""
 
@@ -89,8 +87,8 @@ class _DiskThrottle(Injector):
             taken = "what was added beside the subject took the rest"
             return Achieved(slope.rate, 0.0, 0.0, note=taken if added_here else why)
         bound_share = slope.time_s / float(time_s[-1] - time_s[0])
-        if bound_share < _BRIEF and uncertainty > 0.5 * level and not crowded:
-            return Achieved(slope.rate, 0.0, 0.0, note="the cap bound too briefly to tell")
+        if too_brief(bound_share, uncertainty, level) and not crowded:
+            return Achieved(slope.rate, 0.0, 0.0, note=TOO_BRIEF)
         return Achieved(
             level=slope.rate,
             bound_share=bound_share,

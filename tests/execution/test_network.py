@@ -13,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from insitu.injectors.network import addresses, tun
+from insitu.injectors.network.netlink import Netlink
 from insitu.injectors.processes import start_time
+from insitu.orchestrator.errors import CannotExecute
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import SetLevel
+from insitu.orchestrator.execution.sandbox.client import Launcher
 from insitu.orchestrator.store.records import LevelVerdict, TrialRecord
 from tests.execution.test_trials import order
+from tests.injectors.network.linked import Linked
 
 _SIZE = 2_000_000
 _MBIT = 1e6 / 8
@@ -103,3 +108,59 @@ def test_a_plan_can_ask_for_the_network_as_it_is(agent: NodeAgent, url: str) -> 
 def test_links_follow_each_other(agent: NodeAgent, url: str) -> None:
     for _ in range(3):
         assert download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", 100 * _MBIT)).exit_status == 0
+
+
+def test_an_interface_that_somebody_put_into_the_subject_s_namespace_is_left_alone(
+    agent: NodeAgent, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirm = Launcher.confirm_ready
+
+    def with_company(launcher: Launcher, join_files: tuple[str, ...] = ()) -> int:
+        init = confirm(launcher, join_files)
+        if (pid := os.fork()) == 0:
+            try:
+                Linked(init, Netlink(), Netlink()).enter()
+                tun.leave_to_namespace(tun.make("eth0", addresses.LINK_INDEX))
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        return init
+
+    monkeypatch.setattr(Launcher, "confirm_ready", with_company)
+    with pytest.raises(CannotExecute) as refused:
+        download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", 10 * _MBIT))
+    assert refused.value.message == (
+        "the subject's network namespace has an interface that is not ours; left alone"
+    )
+    assert refused.value.hint == _LEAVE_ALONE
+
+
+_LEAVE_ALONE = "have whatever sets up new network interfaces on this node leave those named insitu-* alone"
+_SOMEBODY_QUICK = """
+from insitu.injectors.network import addresses
+from insitu.injectors.network import rtnetlink as rt
+from insitu.injectors.network.ends import Ends
+
+connect = Ends.connect_directly
+
+def with_company(ends, name, link):
+    connect(ends, name, link)
+    ends.in_subject.request(rt.shaper(addresses.LINK_INDEX))
+
+Ends.connect_directly = with_company
+"""
+
+
+def test_a_queueing_discipline_that_somebody_gave_the_link_is_left_alone(
+    agent: NodeAgent, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "quick").mkdir()
+    (tmp_path / "quick" / "sitecustomize.py").write_text(_SOMEBODY_QUICK)
+    monkeypatch.syspath_prepend(str(tmp_path / "quick"))  # the server of links has the same path
+    with pytest.raises(CannotExecute) as refused:
+        download(agent, url, SetLevel("rate", "net.rate_out", "bit/s", 10 * _MBIT))
+    assert refused.value.message.startswith(
+        "the subject's link has a queueing discipline that is not ours; left alone (root queueing discipline: "
+        "File exists"
+    )
+    assert refused.value.hint == _LEAVE_ALONE

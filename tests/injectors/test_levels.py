@@ -87,6 +87,16 @@ def test_cores_are_judged_over_the_time_in_which_the_cap_bound() -> None:
     assert achieved.bound_share == pytest.approx(0.5)
 
 
+def test_cores_that_bound_for_a_moment_only_are_slack_and_not_held_at_whatever_that_moment_showed() -> None:
+    samples = cpu_samples(0.99, throttled=0.0, wall_s=2.5, period_s=0.1)
+    samples["cpu_s"][4:] += 0.005
+    samples["throttled_periods"][4:] += 1  # one more process ran beside the others, in the first period
+    achieved = CPU.achieved(1.0, samples, node())
+    assert verdict(1.0, achieved, CPU) is Verdict.SLACK
+    assert achieved.level == pytest.approx(0.99, rel=0.01)
+    assert "too briefly" in achieved.note
+
+
 @pytest.mark.parametrize("rate", [0.2, 0.4])
 def test_cores_missed(rate: float) -> None:
     assert judged(CPU, 0.3, cpu_samples(rate)) is Verdict.MISSED

@@ -129,5 +129,6 @@ def _nothing_foreign() -> Iterator[None]:
         yield
     except OSError as exc:
         if exc.errno in (errno.EEXIST, errno.EBUSY):
-            raise ForeignState("the subject's namespace has an interface that is not ours; left alone") from exc
+            message = "the subject's network namespace has an interface that is not ours; left alone"
+            raise ForeignState(message, shaping.LEAVE_ALONE) from exc
         raise

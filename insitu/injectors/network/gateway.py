@@ -7,6 +7,7 @@ were made in the host's. So nothing of the host's configuration changes, and all
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
@@ -15,18 +16,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from insitu.injectors.network import addresses, line, shaping
+from insitu.injectors.network import addresses, shaping, socket_table
 from insitu.injectors.network.datagrams import Flows, Peer, answering
 from insitu.injectors.network.ends import Ends
 from insitu.injectors.network.gauges import Gauges
 from insitu.injectors.network.knocks import Doorkeeper, Wire
+from insitu.injectors.network.line import Line
 from insitu.injectors.network.link import Link
 from insitu.injectors.network.loop import Loop
 from insitu.injectors.network.loopback import StandIns
+from insitu.injectors.network.netlink import SOCKETS, Netlink
 from insitu.injectors.network.packets import Address, Flow, Unreachable, datagram, unreachable
 from insitu.injectors.network.probes import Probes
 from insitu.injectors.network.room import Room, original_target, transparent
 from insitu.injectors.network.socket_table import Service
+from insitu.injectors.network.streams import Streams
 
 _LARGEST = 1 << 16
 _DATAGRAMS = (socket.AF_INET, socket.SOCK_DGRAM)
@@ -68,6 +72,8 @@ class Gateway:
         Makes a socket in the host's network.
     host_services
         Gives what can be reached through the host's loopback; asked for late, since it takes a while to find.
+    waiting
+        A process that can become the delay line, if there is one yet.
 
     Raises
     ------
@@ -80,6 +86,8 @@ class Gateway:
         What is measured of the packets' way, if a variable alters it.
     slow_to_close
         An open file on which the kernel waits for a grace period when it is closed.
+    tuns
+        Open files of the interfaces that the delay line connects, the subject's first.
     """
 
     def __init__(
@@ -88,14 +96,16 @@ class Gateway:
         room: Room | None,
         host_socket: MakeSocket,
         host_services: Callable[[], tuple[Service, ...]],
+        waiting: Line | None = None,
     ) -> None:
         self.ends = ends = Ends.of(order.init, room, has_ipv6=order.has_ipv6)
         self._host_socket = host_socket
         self._loop = Loop()
+        self._asked_to_end = False
         self.gauges = Gauges() if order.link.alters_packets else None
-        tuns: tuple[int, int] | None = None
+        self.tuns: tuple[int, int] | None = None
         if order.link.alters_packets and order.link.by_line:
-            tuns = ends.connect_by_line(order.name, order.link)
+            self.tuns = ends.connect_by_line(order.name, order.link)
         else:
             ends.connect_directly(order.name, order.link)
         shaping.shape(ends.in_subject, ends.room.netlink, order.link)
@@ -103,30 +113,54 @@ class Gateway:
         if self.gauges is not None:
             probing = ends.subject_socket(*_DATAGRAMS), socket.socket(*_DATAGRAMS)
             Probes(self._loop, self.gauges, *probing)
-            if tuns is not None:  # last: whatever is written after a fork, is copied first
-                self._start_line(tuns, order, self.gauges)
-
-    def _start_line(self, tuns: tuple[int, int], order: Order, gauges: Gauges) -> None:
-        process = line.start(*tuns, order.link, gauges, order.seed)
-        for descriptor in tuns:
-            os.close(descriptor)
-        self._loop.watch(process, lambda: sys.exit("the delay line ended"))
+            if self.tuns is not None:
+                process = (waiting or Line()).start(*self.tuns, order.link, self.gauges, order.seed)
+                self._loop.watch(process, lambda: sys.exit("the delay line ended"))
+        if self.tuns is None and waiting is not None:
+            waiting.close()
 
     def _relay(self, name: str, services: tuple[Service, ...]) -> None:
         _allow_many_sockets()
         room = self.ends.room
         wire = Wire(name)
         self._flows = Flows(self._loop, lambda between: _refuse(wire, _flow(*between)))
-        self._stand_ins = StandIns(self._loop, services, self.ends.subject_socket)
+        self._streams = streams = Streams(self._loop)
+        self._stand_ins = StandIns(self._loop, services, streams, self.ends.subject_socket)
         self.slow_to_close = wire.socket.fileno()
-        Doorkeeper(self._loop, wire, room.listeners, self._host_stream, self._where_to_connect)
+        self._doorkeeper = Doorkeeper(
+            self._loop, wire, room.listeners, streams, self._host_stream, self._where_to_connect
+        )
         for waiting in room.receivers:
             self._loop.watch(waiting.fileno(), lambda waiting=waiting: self._receive(waiting))  # type: ignore[misc]
 
-    def run(self) -> None:
-        """Relay until the process is ended."""
-        while True:
+    def run(self, asked_to_end: int) -> None:
+        """Relay until an event (eventfd) is set, and then as long as something that the subject sent is under way.
+
+        Whoever sets it must not wait for ever: the other side may take nothing.
+        """
+        self._loop.watch(asked_to_end, lambda: self._end_if_asked(asked_to_end))
+        while not self._asked_to_end:
             self._loop.turn()
+        while self._loop.turn(patience_s=0.0):
+            pass
+        while self._carries_last_words():
+            self._loop.turn()
+
+    def _end_if_asked(self, asked_to_end: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(asked_to_end)
+            self._asked_to_end = True
+
+    def _carries_last_words(self) -> bool:
+        """Whether a connection of a subject that has ended still has bytes, or its own end, to pass on."""
+        if self._streams.carry_outwards or self._stand_ins.are_joining:
+            return True
+        if not (expected := self._doorkeeper.expected):
+            return False
+        with self.ends.at_subject():
+            netlink = Netlink(SOCKETS)
+        with netlink:  # one that the subject has given up never comes
+            return any(socket_table.has_end_of(netlink, flow) for flow in expected)
 
     def _host_stream(self, family: socket.AddressFamily) -> socket.socket:
         return self._host_socket(family, socket.SOCK_STREAM)

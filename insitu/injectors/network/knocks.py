@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from insitu.injectors.network import addresses, packets
 from insitu.injectors.network.loop import Loop
 from insitu.injectors.network.packets import Address, Flow, Knock, Unreachable
-from insitu.injectors.network.streams import Stream, reset
+from insitu.injectors.network.streams import Streams, reset
 
 _ALL, _IP, _IP6 = 0x0003, 0x0800, 0x86DD
 _SO_ATTACH_FILTER = 26
@@ -114,11 +114,13 @@ class Doorkeeper:
         loop: Loop,
         wire: Wire,
         listeners: tuple[socket.socket, ...],
+        streams: Streams,
         take_socket: Callable[[socket.AddressFamily], socket.socket],
         where_to: Callable[[Flow], tuple[Address, int] | None],
     ) -> None:
         self._loop = loop
         self._wire = wire
+        self._streams = streams
         self._take_socket = take_socket
         self._where_to = where_to
         self._dialling: set[Flow] = set()
@@ -126,6 +128,11 @@ class Doorkeeper:
         loop.watch(wire.socket.fileno(), self._serve_requests)
         for listener in listeners:
             loop.watch(listener.fileno(), lambda listener=listener: self._accept(listener))  # type: ignore[misc]
+
+    @property
+    def expected(self) -> tuple[Flow, ...]:
+        """Connections that were let in, and have not come yet."""
+        return tuple(self._standing)
 
     def _serve_requests(self) -> None:
         for knock in self._wire.requests():
@@ -203,4 +210,4 @@ class Doorkeeper:
             if outer is None:
                 reset(inner)
             else:
-                Stream(self._loop, inner, outer)
+                self._streams.join(inner, outer)

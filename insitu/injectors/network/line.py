@@ -7,10 +7,13 @@ delayed by itself, so that those delayed more are overtaken. It adds no cap of i
 from __future__ import annotations
 
 import contextlib
+import errno
 import heapq
 import os
+import pickle
 import random
 import select
+import socket
 import time
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -72,24 +75,57 @@ class _Way:
             self.gauges[self.passed] += 1
 
 
-def start(subject: int, gateway: int, link: Link, gauges: Gauges, seed: int) -> int:
-    """Carry packets between two interfaces in a process of its own, which ends with the caller.
+class Line:
+    """A process that waits to become a delay line, and ends with the caller.
 
-    Returns
-    -------
-    int
-        An open file that can be read when the process has ended.
+    It is forked before it is needed: a fork takes a millisecond, and both pay for the pages that they write to
+    afterwards.
     """
-    parent = os.getpid()
-    pid = os.fork()
-    if pid:
-        return os.pidfd_open(pid)
+
+    def __init__(self) -> None:
+        self._talk, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _wait(theirs, parent)
+        theirs.close()
+
+    def start(self, subject: int, gateway: int, link: Link, gauges: Gauges, seed: int) -> int:
+        """Carry packets between two interfaces from now on.
+
+        Returns
+        -------
+        int
+            An open file that can be read when the process has ended.
+
+        Raises
+        ------
+        OSError
+            If it has ended already.
+        """
+        with self._talk:
+            if not self._talk.recv(1):
+                raise OSError(errno.ESRCH, "the delay line ended before it was asked for anything")
+            ends = [subject, gateway, gauges.descriptor]
+            socket.send_fds(self._talk, [pickle.dumps((link, seed))], ends)
+        return os.pidfd_open(self._pid)
+
+    def close(self) -> None:
+        """Let a process end that is not needed."""
+        self._talk.close()
+
+
+def _wait(talk: socket.socket, parent: int) -> NoReturn:
     try:
         namespaces.die_with_parent()
         if os.getppid() != parent:
             os._exit(1)
-        _keep_open(subject, gateway)
-        carry(subject, gateway, link, gauges, seed)
+        talk.send(b"+")  # ready: from here on nothing can stop it that would let it outlive the gateway
+        _keep_open(talk.fileno())
+        packet, files, _, _ = socket.recv_fds(talk, _LARGEST, 3)
+        if packet:
+            link, seed = pickle.loads(packet)  # noqa: S301 - from the parent, over a pair of sockets of its own
+            carry(files[0], files[1], link, Gauges(files[2]), seed)
     finally:
         os._exit(1)
 

@@ -43,16 +43,19 @@ class Loop:
         self._number += 1
         heapq.heappush(self._timers, (when, self._number, callback))
 
-    def turn(self) -> None:
-        """Wait until something happens, and serve it."""
-        for descriptor, _ in self._poller.poll(self._patience_s(), 256):
+    def turn(self, patience_s: float | None = None) -> bool:
+        """Wait until something happens, for so long at most, and serve it; gives whether something did."""
+        longest_s = self._patience_s() if patience_s is None else patience_s
+        events, rounds = self._poller.poll(longest_s, 256), len(self._again)
+        for descriptor, _ in events:
             if callback := self._ready.get(descriptor):
                 callback()
-        for _ in range(len(self._again)):
+        for _ in range(rounds):
             self._again.popleft()()
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2]()
+        return bool(events or rounds)
 
     def _patience_s(self) -> float | None:
         if self._again:

@@ -15,7 +15,7 @@ from insitu.injectors.network.datagrams import Flows, answering
 from insitu.injectors.network.loop import Loop
 from insitu.injectors.network.packets import Address, Flow
 from insitu.injectors.network.socket_table import Service
-from insitu.injectors.network.streams import Stream, reset
+from insitu.injectors.network.streams import Streams, reset
 
 _LARGEST = 1 << 16
 
@@ -33,15 +33,23 @@ class StandIns:
         self,
         loop: Loop,
         services: tuple[Service, ...],
+        streams: Streams,
         in_subject: Callable[[socket.AddressFamily, socket.SocketKind], socket.socket],
     ) -> None:
         self._loop = loop
+        self._streams = streams
         self._in_subject = in_subject
+        self._joining: set[socket.socket] = set()
         self._targets: dict[tuple[socket.SocketKind, int], tuple[Address, int]] = {}
         self._flows = Flows(loop)
         self._kept: list[socket.socket] = []
         for service in services:
             self._listen(service)
+
+    @property
+    def are_joining(self) -> bool:
+        """Whether a connection to one of them is not passed on yet."""
+        return bool(self._joining)
 
     def where_to(self, kind: socket.SocketKind, flow: Flow) -> tuple[Address, int] | None:
         """Address on the host's loopback that something which came over the link is for."""
@@ -90,10 +98,12 @@ class StandIns:
             except OSError:
                 reset(inner)
                 continue
+            self._joining.add(link)
             self._loop.watch(link.fileno(), lambda inner=inner, link=link: self._joined(inner, link))  # type: ignore[misc]
 
     def _joined(self, inner: socket.socket, link: socket.socket) -> None:
         if link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._joining.discard(link)
             self._loop.forget(link.fileno())
             link.close()
             reset(inner)
@@ -102,7 +112,8 @@ class StandIns:
             link.getpeername()
         except OSError:  # not yet
             return
-        Stream(self._loop, inner, link)
+        self._joining.discard(link)
+        self._streams.join(inner, link)
 
     def _receive(self, waiting: socket.socket) -> None:
         own = waiting.getsockname()[:2]

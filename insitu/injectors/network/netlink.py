@@ -114,6 +114,21 @@ class Netlink:
                 code = -struct.unpack_from("=i", body)[0]
                 yield sequence, Refused(code, _words(code, names[sequence], flags, body)) if code else None
 
+    def find(self, kind: int, body: bytes) -> bytes | None:
+        """Body of the one thing asked for; ``None`` if there is no such thing."""
+        self._sequence += 1
+        self._socket.send(_HEADER.pack(_HEADER.size + len(body), kind, REQUEST, self._sequence, 0) + body)
+        while True:
+            for answer, sequence, _, found in self._receive():
+                if sequence != self._sequence:
+                    continue
+                if answer != _ERROR:
+                    return found
+                code = -struct.unpack_from("=i", found)[0]
+                if code == errno.ENOENT:
+                    return None
+                raise Refused(code, os.strerror(code))
+
     def dump(self, kind: int, body: bytes) -> Iterator[bytes]:
         """Bodies of what the kernel lists."""
         self._sequence += 1

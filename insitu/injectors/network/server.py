@@ -17,17 +17,23 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from insitu.injectors.errors import ForeignState, InjectorError
-from insitu.injectors.network import ends, host_view, memory, namespaces, protocol
+from insitu.injectors.network import ends, host_view, memory, namespaces, protocol, tun
 from insitu.injectors.network.gateway import Gateway, Order
+from insitu.injectors.network.line import Line
 from insitu.injectors.network.room import Room
 from insitu.injectors.network.socket_table import Service
 
 _LARGEST = 1 << 18
+_SLOW_TO_CLOSE, _TUNS = b"s", b"t"
+"""What a gateway gives to keep."""
+_LAST_WORDS_S = 1.0
+"""How long what a subject sent before it ended may take to leave its link."""
 
 
 @dataclass(slots=True)
@@ -38,21 +44,28 @@ class _Gateway:
     ----------
     talk
         By it the process is told what to make, and asks for sockets of the host's network.
+    asked_to_end
+        An event (eventfd): it is to end when nothing that its subject sent is under way.
     keepsakes
         Open files of its own that take the kernel a while to close; they are closed when nobody waits.
+    tuns
+        Those of its interfaces, if it has a delay line.
     """
 
     pid: int
     talk: socket.socket
+    asked_to_end: int
     keepsakes: list[int] = field(default_factory=list)
+    tuns: list[int] = field(default_factory=list)
     gone: bool = False
 
 
 def serve(agent: socket.socket) -> None:
     """Make and end links until the agent closes the socket; keeps a process ready for the next one."""
     namespaces.adopt_orphans()
+    by_line = False  # as the link before: the trials of a run have the same variables
     gc.freeze()  # what is shared with the forked ones stays so
-    next_one, current = _fork(agent), None
+    next_one, current = _fork(agent, by_line=by_line), None
     while True:
         talking: list[socket.socket] = [] if current is None or current.gone else [current.talk]
         readable, _, _ = select.select([agent, *talking], [], [])
@@ -62,14 +75,14 @@ def serve(agent: socket.socket) -> None:
             continue
         message, _ = protocol.receive(agent)
         if isinstance(message, protocol.Make) and current is None:
-            current = next_one
+            current, by_line = next_one, message.link.by_line
             _tell(current, message)
         elif isinstance(message, protocol.End):
-            early = "" if current is None else _end(current)
+            early = "" if current is None else _finish(current, agent)
             protocol.send(agent, protocol.Ended(early))
             if current is not None:
                 _close(current)
-                next_one, current = _fork(agent), None
+                next_one, current = _fork(agent, by_line=by_line), None
         else:
             break
     for gateway in (current, next_one):
@@ -86,25 +99,29 @@ def _tell(gateway: _Gateway, wanted: protocol.Make) -> None:
         gateway.talk.send(pickle.dumps(host_view.services()))
 
 
-def _fork(agent: socket.socket) -> _Gateway:
+def _fork(agent: socket.socket, *, by_line: bool) -> _Gateway:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    asked_to_end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
     parent, has_ipv6 = os.getpid(), host_view.has_ipv6()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _be_gateway(agent, theirs, parent, has_ipv6=has_ipv6)
+        _be_gateway(agent, theirs, asked_to_end, parent, has_ipv6=has_ipv6, by_line=by_line)
     theirs.close()
     os.setpgid(pid, pid)  # with the delay line, if it starts one
-    return _Gateway(pid, ours)
+    return _Gateway(pid, ours, asked_to_end)
 
 
 def _grant(gateway: _Gateway) -> None:
     """Make one socket and hand it over, or take what a gateway gives to keep."""
-    wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 1)
+    try:
+        wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 2)
+    except ConnectionResetError:  # it has ended before it read everything
+        wish, files = b"", []
     if not wish:  # it has ended; the agent will ask
         gateway.gone = True
     elif files:
-        gateway.keepsakes.extend(files)
+        (gateway.tuns if wish == _TUNS else gateway.keepsakes).extend(files)
     else:
         try:
             with socket.socket(wish[0], wish[1]) as granted:
@@ -131,11 +148,19 @@ class _Wishes:
         found: tuple[Service, ...] = pickle.loads(self._connection.recv(_LARGEST))  # noqa: S301 - as the order
         return found
 
-    def keep(self, descriptor: int) -> None:
-        socket.send_fds(self._connection, [b"k"], [descriptor])
+    def keep(self, what: bytes, *descriptors: int) -> None:
+        socket.send_fds(self._connection, [what], descriptors)
 
 
-def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_ipv6: bool) -> NoReturn:
+def _be_gateway(
+    agent: socket.socket,
+    talk: socket.socket,
+    asked_to_end: int,
+    parent: int,
+    *,
+    has_ipv6: bool,
+    by_line: bool,
+) -> NoReturn:
     try:
         os.setpgid(0, 0)  # here, too: whoever comes first
         namespaces.die_with_parent()
@@ -147,6 +172,7 @@ def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_i
             with contextlib.suppress(OSError):  # tried again, and reported, when a link is asked for
                 room = Room.enter(has_ipv6=has_ipv6)
         ends.addressed(has_ipv6=has_ipv6), ends.acquainted(has_ipv6=has_ipv6)  # spelled before anybody waits
+        waiting = Line() if by_line else None
         memory.own_pages()
         packet = talk.recv(_LARGEST)
         if not packet:
@@ -154,20 +180,23 @@ def _be_gateway(agent: socket.socket, talk: socket.socket, parent: int, *, has_i
         order: Order = pickle.loads(packet)  # noqa: S301 - from the parent, over a pair of sockets that nobody else has
         wishes = _Wishes(talk)
         try:
-            gateway = Gateway(order, room, wishes.socket, wishes.services)
+            gateway = Gateway(order, room, wishes.socket, wishes.services, waiting)
             namespaces.die_with_parent()  # joining a user namespace has withdrawn it
             if os.getppid() != parent:
                 os._exit(1)
         except (OSError, InjectorError) as exc:
             protocol.send(agent, _refusal(exc))
             os._exit(1)
-        wishes.keep(gateway.slow_to_close)
+        wishes.keep(_SLOW_TO_CLOSE, gateway.slow_to_close)
+        if gateway.tuns:
+            wishes.keep(_TUNS, *gateway.tuns)
         files = [gateway.ends.in_subject.fileno(), gateway.ends.room.netlink.fileno()]
         if gateway.gauges is not None:
             files.append(gateway.gauges.descriptor)
         protocol.send(agent, protocol.Made(), tuple(files))
         agent.close()
-        gateway.run()
+        gateway.run(asked_to_end)
+        os._exit(0)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -180,20 +209,44 @@ def _refusal(problem: OSError | InjectorError) -> protocol.Refused:
     return protocol.Refused(f"the kernel refuses a network link: {problem}", "insitu doctor")
 
 
-def _end(gateway: _Gateway) -> str:
-    """End a gateway, wait for it, and give how it ended if it had before."""
+def _finish(gateway: _Gateway, agent: socket.socket) -> str:
+    """Let a gateway end, and give how it ended if it had before.
+
+    In place the host's kernel goes on sending what a program wrote before it ended; a link ends with its gateway.
+    So the gateway waits until that has left the link, unless it takes long.
+    """
     ended, status = os.waitpid(gateway.pid, os.WNOHANG)
+    if not ended:
+        os.eventfd_write(gateway.asked_to_end, 1)
+        deadline = time.monotonic() + _LAST_WORDS_S
+        while not gateway.gone and (left_s := deadline - time.monotonic()) > 0:
+            readable, _, _ = select.select([agent, gateway.talk], [], [], left_s)
+            if agent in readable:  # it has ended, too
+                break
+            if readable:
+                _grant(gateway)
+    _end(gateway)
+    return f"the gateway ended by itself (status {os.waitstatus_to_exitcode(status)})" if ended else ""
+
+
+def _end(gateway: _Gateway) -> None:
+    """End a gateway, and wait for it.
+
+    Its subject's namespace is about to end, too. Where this process is killed instead, the kernel closes the
+    files, and removes the interfaces with the last of them.
+    """
+    for descriptor in gateway.tuns:
+        tun.leave_to_namespace(descriptor)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(gateway.pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-gateway.pid, 0)
-    return f"the gateway ended by itself (status {os.waitstatus_to_exitcode(status)})" if ended else ""
 
 
 def _close(gateway: _Gateway) -> None:
     gateway.talk.close()
-    for descriptor in gateway.keepsakes:
+    for descriptor in (gateway.asked_to_end, *gateway.tuns, *gateway.keepsakes):
         os.close(descriptor)
 
 

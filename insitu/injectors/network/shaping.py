@@ -14,7 +14,7 @@ _QUEUE_S, _LEAST_PACKETS, _MOST_PACKETS = 0.1, 200, 100_000
 """What a queue that nobody is held back by may hold: 100 ms at its rate."""
 _FASTEST_BYTES_PER_S = 1.25e9
 _RESOLUTION_S = 1e-6
-
+LEAVE_ALONE = "have whatever sets up new network interfaces on this node leave those named insitu-* alone"
 
 _BUNDLE_S, _LARGEST_BUNDLE_PACKETS = 0.001, 44
 
@@ -56,7 +56,8 @@ def _shape_end(netlink: Netlink, link: Link, rate: float | None, jitter_s: float
         netlink.request(rt.shaper(index))  # by itself: in a batch, what follows would change what is there
     except OSError as exc:
         if exists(exc):
-            raise ForeignState(f"the link has a queueing discipline that is not ours ({exc.strerror})") from exc
+            message = f"the subject's link has a queueing discipline that is not ours; left alone ({exc.strerror})"
+            raise ForeignState(message, LEAVE_ALONE) from exc
         raise
     speed, overhead = math.inf if rate is None else rate, rt.ETHERNET_BYTES if link.by_line else 0
     classes = ((rt.SHAPED, speed), (rt.PROBES, math.inf))

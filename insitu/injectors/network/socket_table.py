@@ -1,4 +1,4 @@
-"""Which sockets of a network namespace wait for others, asked of the kernel (sock_diag).
+"""Which sockets a network namespace has, asked of the kernel (sock_diag).
 
 The tables under /proc/net say the same, but walk through every connection there is: some 10 ms even without any.
 """
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
 from insitu.injectors.network.netlink import SOCKETS, Netlink
-from insitu.injectors.network.packets import Address
+from insitu.injectors.network.packets import Address, Flow
 
 _BY_FAMILY = 20
+_ANY_COOKIE = bytes([0xFF]) * 8
 _LISTENS, _UNCONNECTED = 10, 7
 _PROTOCOLS = (
     (socket.SOCK_STREAM, socket.IPPROTO_TCP, _LISTENS),
@@ -43,6 +44,14 @@ def waiting() -> Iterator[Service]:
                 request = struct.pack("=BBBxI48x", family, protocol, 0, 1 << state)
                 for answer in netlink.dump(_BY_FAMILY, request):
                     yield _read(kind, answer)
+
+
+def has_end_of(netlink: Netlink, flow: Flow) -> bool:
+    """Whether the namespace that `netlink` (of family `SOCKETS`) speaks to has a connection's source."""
+    ports = struct.pack("!HH", flow.source_port, flow.target_port)
+    where = ports + flow.source.packed.ljust(16, b"\0") + flow.target.packed.ljust(16, b"\0")
+    request = struct.pack("=BBBxI", flow.family, socket.IPPROTO_TCP, 0, 0) + where + bytes(4) + _ANY_COOKIE
+    return netlink.find(_BY_FAMILY, request) is not None
 
 
 def _read(kind: socket.SocketKind, answer: bytes) -> Service:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Callable
 
 from insitu.injectors.network.loop import Loop
 
@@ -23,21 +24,54 @@ def reset(connection: socket.socket) -> None:
         connection.close()
 
 
-class Stream:
-    """Joins two connected sockets, non-blocking ones, until both directions have ended."""
+class Streams:
+    """All that pass a gateway."""
 
-    def __init__(self, loop: Loop, one: socket.socket, other: socket.socket) -> None:
+    def __init__(self, loop: Loop) -> None:
         self._loop = loop
+        self._open: set[Stream] = set()
+
+    def join(self, inner: socket.socket, outer: socket.socket) -> None:
+        """Join two connections, the one from the subject to the one outwards."""
+        stream = Stream(self._loop, inner, outer, self._open.discard)
+        if not stream.closed:
+            self._open.add(stream)
+
+    @property
+    def carry_outwards(self) -> bool:
+        """Whether one has not yet passed on all that the subject sent, and that this was all."""
+        return any(not stream.sent_all for stream in self._open)
+
+
+class Stream:
+    """Joins two connected sockets, non-blocking ones, until both directions have ended.
+
+    Parameters
+    ----------
+    tell_closed
+        Called when they have.
+    """
+
+    def __init__(
+        self, loop: Loop, one: socket.socket, other: socket.socket, tell_closed: Callable[[Stream], None]
+    ) -> None:
+        self._loop = loop
+        self._tell_closed = tell_closed
         self._ways = (_Way(one, other), _Way(other, one))
         for connection in (one, other):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             loop.forget(connection.fileno())
             loop.watch(connection.fileno(), self._pump)
-        self._open = True
+        self.closed = False
         self._pump()
 
+    @property
+    def sent_all(self) -> bool:
+        """Whether the other connection has everything that came from the one, and its end."""
+        return self._ways[0].ended
+
     def _pump(self) -> None:
-        if not self._open:
+        if self.closed:
             return
         try:
             unfinished = [way.pump() for way in self._ways]
@@ -50,7 +84,8 @@ class Stream:
             self._loop.again(self._pump)
 
     def _close(self, *, orderly: bool) -> None:
-        self._open = False
+        self.closed = True
+        self._tell_closed(self)
         for way in self._ways:
             self._loop.forget(way.source.fileno())
             if orderly:

@@ -79,7 +79,7 @@ def test_a_subject_without_a_processor_is_disturbed_not_slack() -> None:
     samples["net_in_waiting_bytes"][:] = 0
     samples["cpu_stall_s"] = 0.4 * samples["time_s"]
     samples["cpu_s"] = 0.3 * samples["time_s"]
-    samples["throttled_periods"] = 0 * samples["time_s"]
+    samples["periods"] = samples["throttled_periods"] = 0 * samples["time_s"]
     achieved, said = outcome(10 * MBIT, samples)
     assert said is Verdict.DISTURBED
     assert "processor" in achieved.note

@@ -107,14 +107,18 @@ def test_a_queueing_discipline_of_somebody_else_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("link", [Link(rate_in=MBIT), Link(delay=0.01, by_line=True)])
-def test_an_interface_of_somebody_else_is_left_alone(link: Link) -> None:
+@pytest.mark.parametrize("in_use", [True, False])
+def test_an_interface_of_somebody_else_is_left_alone(link: Link, *, in_use: bool) -> None:
     with support.nobody() as init, serving() as connection, ExitStack() as stack:
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
                 Linked(init, Netlink(), Netlink()).enter()
-                tun.make(NAME, addresses.LINK_INDEX)
+                interface = tun.make(NAME, addresses.LINK_INDEX)
+                if not in_use:
+                    tun.leave_to_namespace(interface)
+                    os.close(interface)
                 os.write(writing, b"+")
                 signal.pause()
             finally:
