@@ -39,15 +39,15 @@ class FarEnd:
 
 @contextlib.contextmanager
 def far_end() -> Iterator[FarEnd]:
-    """Serve on every address of this host."""
+    """Serve on one address of this host: one that others reach, or its loopback's where it has none."""
     address = _own_address()
     reading, writing = os.pipe()
     with (
-        socket.create_server(("0.0.0.0", 0), backlog=64) as streams,
+        socket.create_server((address, 0), backlog=64) as streams,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
     ):
         port = streams.getsockname()[1]
-        datagrams.bind(("0.0.0.0", port))
+        datagrams.bind((address, port))
         pid = os.fork()
         if pid == 0:
             try:

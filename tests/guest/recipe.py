@@ -29,10 +29,10 @@ MODULES = (
 )
 """Loaded before the command starts, so that no test waits for the first use of one."""
 
-NOT_IN_THE_GUEST = frozenset(
-    {"ray", "mypy", "ruff", "import-linter", "playwright", "pandas-stubs", "types-pyyaml", "benchexec"}
-)
-"""A cluster, a browser, and what only looks at sources, are used on the host."""
+_ESTIMATION = {"jinja2", "pandas", "plotly", "scipy", "statsmodels"}
+_SOURCES = {"import-linter", "mypy", "pandas-stubs", "ruff", "types-pyyaml"}
+NOT_IN_THE_GUEST = frozenset({"benchexec", "playwright", "psutil", "ray", *_ESTIMATION, *_SOURCES})
+"""A cluster, a browser and rivals are used on the host, as is what computes from results or looks at sources."""
 
 
 def requirements() -> tuple[str, ...]:
