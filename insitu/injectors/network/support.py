@@ -58,7 +58,7 @@ def _try_everything() -> Network:
             gateway.ends.room.netlink.request(rt.netem(addresses.LINK_INDEX, rt.SHAPED, 0.01, 0.0, 0.0, 100))
             netem_problem = ""
         except OSError as exc:
-            netem_problem = f"the kernel has no netem ({exc})"
+            netem_problem = f"the kernel has no netem ({exc.strerror})"
     return Network("", "", netem_problem, _line_problem())
 
 
