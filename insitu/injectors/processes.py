@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -55,6 +56,10 @@ class Process:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return None
+        except OSError as exc:
+            if exc.errno == errno.EINVAL and not self.alive():
+                return None  # reaped while the kernel (6.1, for one) looked it up: no leader of a group any more
+            raise
         if self.alive():  # looked up after opening: now both speak of the same process
             return descriptor
         os.close(descriptor)

@@ -64,7 +64,8 @@ def make_root(source: Archive, root: Path) -> None:
     """
     included = ",".join(recipe.SYSTEM_PACKAGES)
     bootstrap = ["debootstrap", "--variant=minbase", f"--include={included}"]
-    whence, proxy = [source.release, root, source.address], _proxy()
+    whence: list[str | Path] = [source.release, root, source.address]
+    proxy = _proxy()
     tools.fetch("the guest's system", [*bootstrap, "--download-only", *whence], environment=proxy)
     tools.run([*bootstrap, *whence], environment=proxy)
     for cached in (root / "var/cache/apt/archives").glob("*.deb"):

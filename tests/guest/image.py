@@ -159,7 +159,7 @@ def _build_packages(product: Path, python: _Python, tell: Callable[[str], None])
     if sys.version_info[:2] != (python.major, python.minor):
         target.append("--no-compile")  # byte code of another version is of no use there
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    wanted = ["--constraint", recipe.constraints(), *recipe.requirements()]
+    wanted: list[str | Path] = ["--constraint", recipe.constraints(), *recipe.requirements()]
     tools.fetch("the guest's Python packages", [*pip, *target, *wanted])
     _make_disk(folder, product / "disk")
 

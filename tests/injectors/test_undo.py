@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import ForeignState
-from insitu.injectors.processes import start_time
+from insitu.injectors.processes import Process, start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out
 from tests.ordinary_user import ids, run_python
 
@@ -123,3 +124,25 @@ def test_a_process_that_has_ended_has_no_start_time() -> None:
     process.wait()
     assert start_time(process.pid) == ""
     assert start_time(os.getpid()).isdigit()
+
+
+def test_a_process_that_is_reaped_while_it_is_looked_up_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    it = Process.of(process.pid)
+
+    def reaped(pid: int) -> int:  # what a kernel answers between the end of a process and that of its number
+        process.kill()
+        process.wait()
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "pidfd_open", reaped)
+    assert it.open() is None
+
+
+def test_a_kernel_that_refuses_to_look_up_what_lives_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(pid: int) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "pidfd_open", refused)
+    with pytest.raises(OSError, match="Invalid argument"):
+        Process.current().open()

@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
     here = cache(lambda: {"this machine": survey(Path("/tmp"))})
-    InjectorContract.nodes = lambda contract: here()  # type: ignore[method-assign]
+    InjectorContract.nodes = lambda self: here()  # type: ignore[method-assign]
 
 
 def _asks_this_machine(item: pytest.Item) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from insitu.injectors.network import addresses, support
 from insitu.injectors.network import rtnetlink as rt
+from insitu.injectors.network.delays import NetDelay
 from insitu.injectors.network.link import Link
 from insitu.injectors.processes import start_time
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
@@ -64,7 +65,7 @@ def test_a_delayed_link_has_its_rate_too() -> None:
 def test_what_is_lost_is_counted_and_does_not_come_back() -> None:
     sent = 100
     with hosts.answering(bytes) as port, linked(Link(loss=0.5)) as here:
-        back = len(here.run(TRIPS, str(port), str(sent), "0.1").split())
+        back = len(here.run(TRIPS, str(port), str(sent), "0.02").split())
         ways = [rt.delays(netlink, addresses.LINK_INDEX)[rt.SHAPED] for netlink in (here.subject, here.gateway)]
     out, home = ways
     assert out.passed_packets + out.lost_packets == sent
@@ -90,4 +91,4 @@ def test_the_delay_of_a_trial_is_held_by_the_kernel(agent: NodeAgent) -> None:
     assert delay.mechanism == "link.netem"
     assert delay.verdict in (LevelVerdict.HELD, LevelVerdict.DISTURBED), record
     assert delay.achieved is not None
-    assert delay.achieved >= 0.05
+    assert delay.achieved > 0.05 - NetDelay.least_tolerance  # an estimate; later than that other load may make it
