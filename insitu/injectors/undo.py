@@ -6,16 +6,14 @@ time, or the text that we wrote), and verifies what it did.
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from insitu.injectors import cgroups, host_value
+from insitu.injectors import cgroups, deletion, host_value
 from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import ForeignState, InjectorError, UndoFailed
 from insitu.injectors.processes import Process
@@ -104,7 +102,7 @@ def carry_out(undo: Undo, owner: Ownership, *, rebooted: bool = False) -> str:
             return host_value.put_back(undo.change, rebooted=rebooted)
         case UndoKind.FOLDER:
             _require_mark(undo.path, owner)
-            _delete(Path(undo.path))
+            deletion.delete(Path(undo.path))
         case UndoKind.PROCESS | UndoKind.CGROUP if rebooted:  # what has the pid or the path now is another
             return "it was gone with the boot"
         case UndoKind.PROCESS:
@@ -165,38 +163,3 @@ def _try(undo: Undo, act: Callable[[], str]) -> Result:
 def _require_mark(path: str, owner: Ownership) -> None:
     if not owner.owns(path):
         raise ForeignState(f"{path} does not carry the mark {owner.prefix}; left alone")
-
-
-def _delete(path: Path) -> None:
-    if path.is_symlink():
-        raise ForeignState(f"{path} is a link, not the folder that was made; left alone")
-    try:
-        os.rmdir(path)
-        return
-    except FileNotFoundError:
-        return
-    except NotADirectoryError:
-        path.unlink(missing_ok=True)
-        return
-    except OSError as exc:
-        if exc.errno != errno.ENOTEMPTY:
-            raise UndoFailed(f"cannot delete {path}: {exc.strerror}", "insitu recover") from exc
-    shutil.rmtree(path, onerror=lambda _function, name, _error: _force(name, str(path)))
-    if path.exists():
-        raise UndoFailed(f"{path} is still there", "insitu recover")
-
-
-def _force(name: str, top: str) -> None:
-    """A subject may have made folders that even their owner cannot list, in each other."""
-    if name == top:  # what refuses is the folder around it, which is not ours to change
-        return
-    parent = os.path.dirname(name)
-    try:
-        os.chmod(parent, 0o700)
-        if os.path.isdir(name) and not os.path.islink(name):
-            os.chmod(name, 0o700)
-            shutil.rmtree(name, onerror=lambda _, inner, __: None if inner == name else _force(inner, top))
-        elif os.path.lexists(name):
-            os.unlink(name)
-    except OSError:
-        return  # verified by the caller
