@@ -1,9 +1,8 @@
 """Delete a folder of ours whatever a subject has put into it, and nothing that is not in it.
 
 A tree may be deeper than any stack, path or table of open files, and its folders closed to their own owner. So no
-path is followed but the top's: a folder that is not empty is emptied by one open file, what is below it being moved
-up to the top first. The kernel refuses to remove a mount point, so that whatever somebody has mounted in the tree is
-told from what is ours, and left alone.
+path is followed but the top's: what is below a folder that is not empty is moved up to the top. The kernel refuses
+to remove a mount point, so that whatever somebody has mounted in the tree is told from what is ours.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from insitu.injectors import cgroups, deletion, host_value
 from insitu.injectors.contract import Ownership
-from insitu.injectors.errors import ForeignState, InjectorError, UndoFailed
+from insitu.injectors.errors import ForeignState, InjectorError
 from insitu.injectors.processes import Process
 
 
