@@ -7,6 +7,7 @@ time, or the text that we wrote), and verifies what it did.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -97,6 +98,7 @@ def carry_out(undo: Undo, owner: Ownership, *, rebooted: bool = False) -> str:
     UndoFailed
         If it is still there afterwards.
     """
+    _require_plain(undo)
     match undo.kind:
         case UndoKind.VALUE:
             return host_value.put_back(undo.change, rebooted=rebooted)
@@ -126,7 +128,7 @@ def carry_out_each(undos: Sequence[Undo], owner: Ownership, *, rebooted: bool = 
             continue
         for change in host_value.chains([undo.change for undo in of_kind]):
             first, *others = [undo for undo in of_kind if undo.path == change.path]
-            result = _try(first, partial(host_value.put_back, change, rebooted=rebooted))
+            result = _try(first, partial(_put_back, first, change, rebooted=rebooted))
             results += [result, *(replace(result, undo=undo) for undo in others)]
     return tuple(results)
 
@@ -143,21 +145,39 @@ def look(undo: Undo, *, rebooted: bool = False) -> str:
         case UndoKind.VALUE:
             try:
                 now = host_value.read_value(undo.path).strip()
-            except (InjectorError, OSError) as exc:
+            except (InjectorError, OSError, ValueError) as exc:
                 return f"unreadable: {exc}"
             return f"reads {now!r}, was {undo.prior.strip()!r}, {undo.written.strip()!r} written"
         case UndoKind.PROCESS:
-            there = not rebooted and undo.process.alive()
+            there = not rebooted and _A_PROCESS.fullmatch(undo.path) is not None and undo.process.alive()
         case UndoKind.CGROUP | UndoKind.FOLDER:
             there = os.path.lexists(undo.path)
     return "there" if there else "gone"
 
 
+def _put_back(undo: Undo, change: host_value.Change, *, rebooted: bool) -> str:
+    _require_plain(undo)
+    return host_value.put_back(change, rebooted=rebooted)
+
+
 def _try(undo: Undo, act: Callable[[], str]) -> Result:
     try:
         return Result(undo, note=act())
-    except (InjectorError, OSError) as exc:
+    except Exception as exc:  # whatever it is, the other undos must not suffer from it
         return Result(undo, failure=f"{undo}: {exc}")
+
+
+def _require_plain(undo: Undo) -> None:
+    """Refuse what no run writes, before anything looks at it: a journal may have been edited, or be damaged."""
+    path = Path(undo.path)
+    if not path.is_absolute() or ".." in path.parts or "\0" in undo.path:
+        raise ForeignState(f"{undo.path!r} is no plain path; left alone")
+    if undo.kind is UndoKind.PROCESS and not _A_PROCESS.fullmatch(undo.path):
+        raise ForeignState(f"{undo.path!r} is no process that could be ours; left alone")
+
+
+_A_PROCESS = re.compile(r"/proc/(?!1$)[1-9][0-9]{0,9}")
+"""Process 1 of a host or a container is never one."""
 
 
 def _require_mark(path: str, owner: Ownership) -> None:
