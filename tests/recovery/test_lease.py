@@ -177,6 +177,14 @@ def test_ray_without_one_of_its_processes_leaves_nothing(run: Run, title: str) -
     assert run.left() == []
 
 
+def test_a_trial_whose_result_nobody_can_take_is_ended_at_once(run: Run) -> None:
+    os.kill(run.process("raylet/raylet"), signal.SIGKILL)
+    wait_until_let_go(run)
+    run.wait()
+    assert run.command.returncode == 3
+    assert run.left() == []
+
+
 def test_a_suspended_command_loses_nothing(run: Run) -> None:
     os.killpg(run.command.pid, signal.SIGTSTP)
     os.kill(run.command.pid, signal.SIGSTOP)
