@@ -134,6 +134,7 @@ class Journal:
         self._touched: set[Path] = set()
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
+            _require_own(os.fstat(self._file))
             os.write(self._file, encode(asdict(self.header)))
             os.fsync(self._file)
             sync_folders([folder])
@@ -260,17 +261,26 @@ def open_own(path: Path, flags: int) -> int:
             raise ForeignState(f"{path} is not a journal: no regular file; left alone") from exc
         raise
     status = os.fstat(descriptor)
-    problem = ""
-    if not stat.S_ISREG(status.st_mode):
-        problem = "is not a journal: no regular file"
-    elif status.st_uid != os.geteuid():
-        problem = f"belongs to user {status.st_uid}"
-    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        problem = "may have been written by others than its owner"
+    problem = _not_own(status) if stat.S_ISREG(status.st_mode) else "is not a journal: no regular file"
     if problem:
         os.close(descriptor)
         raise ForeignState(f"{path} {problem}; left alone", "look at it, then delete it or correct its mode")
     return descriptor
+
+
+def _not_own(status: os.stat_result) -> str:
+    """Why somebody else may have written a file, or nothing."""
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "may have been written by others than its owner"
+    return ""
+
+
+def _require_own(status: os.stat_result) -> None:
+    """Notice at once a file system without owners and modes: nobody would carry out what the journal says."""
+    if problem := _not_own(status):
+        raise OSError(errno.ENOTSUP, f"a file that is made there {problem}")
 
 
 def read_all(descriptor: int) -> bytes:
