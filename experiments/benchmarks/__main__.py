@@ -6,6 +6,7 @@ status is 1 if a target was missed.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterable
 
@@ -40,6 +41,7 @@ INTERVENTIONS = ("levels", "network", "anomalies", "apply_undo", "disturbance")
 
 def main(names: Iterable[str]) -> int:
     claims: list[Claim] = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is held is let go, as after Ctrl-C
     for name in names:
         print(f"\n== {name}", flush=True)
         claims += BENCHMARKS[name]() or []

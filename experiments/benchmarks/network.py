@@ -2,7 +2,7 @@
 
 For rates the truth is what the receiver got per second, with 66 bytes of headers for each 1448 of its own; for
 delays it is the round trip that the subject sees, less that of a link without delay.
-`python -m experiments.benchmarks.network PART ...` runs some parts only: rates, delays, carries, cost.
+`python -m experiments.benchmarks.network PART ...` runs some parts only: rates, delays, carries, wire, cost.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from experiments.benchmarks.claims import Claim, Off, worst
 from experiments.benchmarks.far_end import FarEnd, far_end
+from experiments.benchmarks.pings import gateway_of, round_trips_s
 from experiments.benchmarks.trials import agent_here, order
 from insitu.injectors.actuator import Host
 from insitu.injectors.journal import Header, Journal, boot_id
@@ -147,18 +149,16 @@ def cost(rounds: int = 40) -> list[Claim]:
     }
     rows: list[Off] = []
     print(f"{'variables':28}{'apply':>10}{'undo':>10}{'both':>10}{'p90':>10}{'target':>8}")
-    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-        header = Header("bench", os.getpid(), start_time(os.getpid()), boot_id(), "")
-        with Journal(Path(folder), header) as journal, LinkActuator(journal) as actuator:
-            for name, link in ways.items():
-                applied, undone = _timed(actuator, link, Path(folder), rounds)
-                both = [sum(pair) for pair in zip(applied, undone, strict=True)]
-                found_s = map(statistics.median, (applied, undone, both))
-                p90_s, middle_s = statistics.quantiles(both, n=10)[-1], statistics.median(both)
-                ok = middle_s <= COST_TARGET_S
-                rows.append(Off(name, middle_s * 1e3, ok))
-                figures = "".join(f"{one * 1e3:>7.1f} ms" for one in (*found_s, p90_s))
-                print(f"{name:28}{figures}{COST_TARGET_S * 1e3:>5.0f} ms  {'ok' if ok else 'MISSED'}", flush=True)
+    with _actuator() as (actuator, folder):
+        for name, link in ways.items():
+            applied, undone = _timed(actuator, link, folder, rounds)
+            both = [sum(pair) for pair in zip(applied, undone, strict=True)]
+            found_s = map(statistics.median, (applied, undone, both))
+            p90_s, middle_s = statistics.quantiles(both, n=10)[-1], statistics.median(both)
+            ok = middle_s <= COST_TARGET_S
+            rows.append(Off(name, middle_s * 1e3, ok))
+            figures = "".join(f"{one * 1e3:>7.1f} ms" for one in (*found_s, p90_s))
+            print(f"{name:28}{figures}{COST_TARGET_S * 1e3:>5.0f} ms  {'ok' if ok else 'MISSED'}", flush=True)
     if shutil.which("ip") and shutil.which("tc"):
         times = [_spawned() for _ in range(max(5, rounds // 4))]
         print(f"{'ip and tc, one rate':28}{'':>20}{statistics.median(times) * 1e3:>7.1f} ms")
@@ -166,6 +166,45 @@ def cost(rounds: int = 40) -> list[Claim]:
         worst("apply and undo, network rates", "10 ms", rows[:1], "{:.1f} ms"),
         worst(f"apply and undo, all network variables, {means}", "10 ms", rows[1:], "{:.1f} ms"),
     ]
+
+
+def wire() -> list[Claim]:
+    """Requested and true delays between the two kernels alone, where programs are too slow to measure with."""
+    by_line = bool(support.examine().netem_problem)
+    means, target_ms = ("the delay line", 2.0) if by_line else ("netem", 1.0)
+    print(f"net.delay by {means}, from kernel to kernel; all in ms\n")
+    print("".join(f"{column:>10}" for column in ("requested", "own", "truth", "off", "p90", "target")))
+    rows: list[Off] = []
+    own_ms = 0.0
+    with _actuator() as (actuator, folder):
+        for number, asked_ms in enumerate((0, *DELAYS_MS)):
+            with support.nobody() as init:
+                link = Link(delay=asked_ms / 1e3, by_line=by_line)
+                with actuator.hold(link, f"insitu-bench-{number}", Host(init, {}, folder, 60.0)):
+                    trips = round_trips_s(init, gateway_of(os.getpid()))
+            middle_ms, p90_ms = 1e3 * statistics.median(trips), 1e3 * statistics.quantiles(trips, n=10)[-1]
+            if not asked_ms:
+                own_ms = middle_ms
+                continue
+            off_ms = middle_ms - own_ms - asked_ms
+            ok = abs(off_ms) <= target_ms
+            rows.append(Off(f"{asked_ms} ms", off_ms, ok))
+            figures = (own_ms, middle_ms - own_ms, off_ms, p90_ms - own_ms - asked_ms)
+            print(
+                f"{asked_ms:>10}{''.join(f'{one:>10.2f}' for one in figures)}{target_ms:>10.0f}"
+                f"  {'ok' if ok else 'MISSED'}",
+                flush=True,
+            )
+    what = f"net.delay by {means}, 1 to 200 ms, kernel to kernel"
+    return [worst(what, f"within {target_ms:.0f} ms", rows, "{:+.2f} ms")]
+
+
+@contextmanager
+def _actuator() -> Iterator[tuple[LinkActuator, Path]]:
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
+        header = Header("bench", os.getpid(), start_time(os.getpid()), boot_id(), "")
+        with Journal(Path(folder), header) as journal, LinkActuator(journal) as actuator:
+            yield actuator, Path(folder)
 
 
 def _timed(actuator: LinkActuator, link: Link, folder: Path, rounds: int) -> tuple[list[float], list[float]]:
@@ -207,20 +246,23 @@ PARTS: dict[str, Callable[[NodeAgent, FarEnd], list[Claim]]] = {
     "delays": delays,
     "carries": carries,
 }
+APART: dict[str, Callable[[], list[Claim]]] = {"wire": wire, "cost": cost}
+"""Parts that need no agent."""
 
 
 def main(*parts: str) -> list[Claim]:
     """Print a table per part."""
-    chosen = parts or (*PARTS, "cost")
+    chosen = parts or (*PARTS, *APART)
     claims: list[Claim] = []
     with far_end() as far, agent_here() as agent:
         for part in chosen:
             if part in PARTS:
                 print()
                 claims += PARTS[part](agent, far)
-    if "cost" in chosen:
-        print()
-        claims += cost()
+    for part in APART:
+        if part in chosen:
+            print()
+            claims += APART[part]()
     return claims
 
 

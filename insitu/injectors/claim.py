@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 from collections.abc import Iterable
@@ -11,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from insitu.injectors.errors import ForeignState
-from insitu.injectors.journal import Entries, decode, encode, sync_folders
+from insitu.injectors.journal import Entries, decode, encode, open_own, read_all, sync_folders
 
 
 class Claim:
@@ -35,21 +33,17 @@ class Claim:
         Raises
         ------
         ForeignState
-            If something else than a file is in its place.
+            If something else than a journal of this user is in its place.
         OSError
             If it cannot be opened.
         """
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            self._file = open_own(self._path, os.O_RDWR | os.O_APPEND)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # another may have finished and deleted it between the two lines above
             self.held = os.path.samestat(os.fstat(self._file), os.stat(self._path))
         except (FileNotFoundError, BlockingIOError):
             self.held = False
-        except OSError as exc:
-            if exc.errno in (errno.ELOOP, errno.EISDIR):
-                raise ForeignState(f"{self._path} is not a journal: no regular file; left alone") from exc
-            raise
         return self
 
     def __exit__(
@@ -63,11 +57,11 @@ class Claim:
 
     def entries(self) -> Entries:
         """What it says; raises `ForeignState` if that cannot be understood."""
-        return decode(self._content(), self._path)
+        return decode(read_all(self._file), self._path)
 
     def mark_done(self, intents: Iterable[int]) -> None:
         """Record what was undone while something else could not be; nobody else may write to it any more."""
-        content = self._content()
+        content = read_all(self._file)
         whole = content.rfind(b"\n") + 1
         if whole != len(content):  # our line must not join what a crash tore
             os.ftruncate(self._file, whole)
@@ -79,9 +73,3 @@ class Claim:
         sync_folders(touched)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)
-
-    def _content(self) -> bytes:
-        content = b""
-        while part := os.pread(self._file, 1 << 20, len(content)):
-            content += part
-        return content

@@ -1,9 +1,10 @@
 """The guard: a small process per journal that undoes everything when whoever ran trials is gone, or silent.
 
 Its lease ends with the holder's end (its pipe closes), with the owner's end (the process that the user
-started), when the holder has not renewed it for a period (it is stopped, hung or starved), and when a deadline
-that the holder has set passes. The guard then ends the holder, so that it cannot wake up and apply levels to a
-node that is called clean, and undoes what the journal holds.
+started), with that of its keeper (the process that takes the holder's results), when the holder has not renewed
+it for a period (it is stopped, hung or starved), and when a deadline that the holder has set passes. The guard
+then ends the holder, so that it cannot wake up and apply levels to a node that is called clean, and undoes what
+the journal holds.
 
 It is started by `insitu.injectors.lease`, twice removed from the holder, so that nobody who cleans up the
 holder's children ends it, too. Run as ``python -m insitu.injectors.guard``; imports nothing beyond the standard
@@ -40,6 +41,7 @@ class End(StrEnum):
 
     HOLDER = "it ended by itself"
     OWNER = "the command that it worked for ended"
+    KEEPER = "the part of ray that takes its results ended"
     SILENCE = f"it gave no sign of life for {LEASE_S:g} s: stopped, hung, or starved of processor time or memory"
     DEADLINE = "it was still at a trial after the time by which every trial has ended"
 
@@ -93,7 +95,9 @@ class Term:
         return End.DEADLINE if now >= self.limit else End.SILENCE
 
 
-def watch(pipe: int, holder: Process, owner: Process, period_s: float) -> End | None:
+def watch(
+    pipe: int, holder: Process, owner: Process, period_s: float, keeper: Process | None = None
+) -> End | None:
     """Wait for the end of the lease; ``None`` after a farewell.
 
     Parameters
@@ -102,13 +106,16 @@ def watch(pipe: int, holder: Process, owner: Process, period_s: float) -> End | 
         Read end, nonblocking.
     period_s
         See `Term`.
+    keeper
+        Another process that the holder is of no use without.
     """
+    ends = [(holder, End.HOLDER), (owner, End.OWNER), *([(keeper, End.KEEPER)] if keeper is not None else [])]
     poller = select.poll()
     poller.register(pipe, select.POLLIN | select.POLLHUP)
     with contextlib.ExitStack() as stack:
         watched: dict[int, End] = {}
         gone: End | None = None
-        for process, end_of in ((holder, End.HOLDER), (owner, End.OWNER)):
+        for process, end_of in ends:
             if (descriptor := process.open()) is None:
                 gone = end_of
                 continue
@@ -175,6 +182,7 @@ def main() -> None:
     parser.add_argument("journal", type=Path)
     parser.add_argument("period_s", type=float)
     parser.add_argument("--notice", type=Path)
+    parser.add_argument("--keeper", nargs=2, metavar=("PID", "STARTED"))
     chosen = parser.parse_args()
     header = journals.read(chosen.journal).header
     if header is None:
@@ -185,10 +193,11 @@ def main() -> None:
     with open(os.devnull, "r+b") as nothing:
         for stream in (1, 2):
             os.dup2(nothing.fileno(), stream)
-    end = watch(chosen.pipe, header.holder, header.owner, chosen.period_s)
+    keeper = Process(int(chosen.keeper[0]), chosen.keeper[1]) if chosen.keeper else None
+    end = watch(chosen.pipe, header.holder, header.owner, chosen.period_s, keeper)
     if end is None:
         return
-    if end in (End.SILENCE, End.DEADLINE) and chosen.notice is not None:
+    if end in (End.SILENCE, End.DEADLINE, End.KEEPER) and chosen.notice is not None:
         _leave_notice(chosen.notice, end)
     undo(chosen.journal)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from insitu.injectors import session
 from insitu.injectors.journal import state_folder
-from insitu.injectors.processes import all_pids, command_of, environment_of
+from insitu.injectors.processes import Process, all_pids, command_of, environment_of
 from insitu.injectors.recovery import MARK
 
 _RUN = re.compile(rf"{MARK}(\w+)")
@@ -122,12 +122,20 @@ def runs_guarded_elsewhere(folder: Path | None = None) -> frozenset[str]:
     """Runs that are alive with another state folder than `folder`."""
     here = folder or state_folder()
     runs: set[str] = set()
-    for pid in all_pids():
-        command = command_of(pid)
-        journal = next((Path(word) for word in command if word.endswith(".journal")), None)
-        if _GUARD in command and journal is not None and journal.parent != here:
+    for _, journal in guards():
+        if journal.parent != here:
             runs.add(run_of(journal.name))
     return frozenset(runs)
+
+
+def guards() -> Iterator[tuple[Process, Path]]:
+    """Guards that live, each with the journal that it would undo."""
+    for pid in all_pids():
+        process = Process.of(pid)
+        command = command_of(pid)
+        journal = next((Path(word) for word in command if word.endswith(".journal")), None)
+        if _GUARD in command and journal is not None and process.started:
+            yield process, journal
 
 
 def _is_marked_mount(fields: list[str]) -> bool:

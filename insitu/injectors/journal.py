@@ -11,11 +11,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import ForeignState
@@ -40,6 +42,11 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def process_namespace() -> str:
+    """The namespace in which pids count here."""
+    return os.readlink("/proc/self/ns/pid")
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """Whose journal it is.
@@ -52,6 +59,8 @@ class Header:
         A marked folder of the owner's helpers (ray), which end and leave when the owner has; empty for none.
     holder_pid, holder_start
         The process that writes the journal, filled in by it: ended before anybody else undoes its intents.
+    process_namespace
+        Where these pids count, filled in likewise; a container has another, and may share the folder of journals.
     """
 
     run: str
@@ -62,6 +71,7 @@ class Header:
     session_folder: str = ""
     holder_pid: int = 0
     holder_start: str = ""
+    process_namespace: str = ""
     format: int = _FORMAT
 
     @property
@@ -76,9 +86,23 @@ class Header:
     def holder(self) -> Process:
         return Process(self.holder_pid, self.holder_start)
 
+    def __post_init__(self) -> None:
+        """Refuse what no run has written; a name of a run makes the mark that tells what is ours."""
+        for name in self.__slots__:
+            expected = int if name in ("owner_pid", "holder_pid", "format") else str
+            if type(getattr(self, name)) is not expected:
+                raise TypeError(f"{name} is no {expected.__name__}")
+        if not re.fullmatch(r"\w+", self.run, re.ASCII):
+            raise ValueError(f"{self.run!r} is not the name of a run")
+
     @property
     def of_this_boot(self) -> bool:
         return self.boot == boot_id()
+
+    @property
+    def of_other_namespace(self) -> bool:
+        """Whether its processes may be alive where they cannot be seen from here."""
+        return self.of_this_boot and self.process_namespace not in ("", process_namespace())
 
     def owner_is_alive(self) -> bool:
         return self.of_this_boot and self.owner.alive()
@@ -99,12 +123,18 @@ class Journal:
         _make_durable_folder(folder)
         process = Process.current()
         self.path = folder / f"insitu-{header.run}-{process.pid}.journal"
-        self.header = replace(header, holder_pid=process.pid, holder_start=process.started)
+        self.header = replace(
+            header,
+            holder_pid=process.pid,
+            holder_start=process.started,
+            process_namespace=process_namespace(),
+        )
         self._next = 0
         self._open: dict[int, tuple[Undo, ...]] = {}
         self._touched: set[Path] = set()
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
+            _require_own(os.fstat(self._file))
             os.write(self._file, encode(asdict(self.header)))
             os.fsync(self._file)
             sync_folders([folder])
@@ -205,9 +235,60 @@ def read(path: Path) -> Entries:
     Raises
     ------
     ForeignState
-        If the file is no journal of a format that this version knows; it is left alone.
+        If the file is no journal of a format that this version knows, or not this user's; it is left alone.
     """
-    return decode(path.read_bytes(), path)
+    descriptor = open_own(path, os.O_RDONLY)
+    try:
+        return decode(read_all(descriptor), path)
+    finally:
+        os.close(descriptor)
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a journal that nobody but this user can have written: what it says will be carried out.
+
+    Raises
+    ------
+    ForeignState
+        If it is no regular file, or another user's, or others may write to it.
+    OSError
+        If it cannot be opened.
+    """
+    try:  # nonblocking: a pipe in its place must not hold us up
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as exc:
+        if exc.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise ForeignState(f"{path} is not a journal: no regular file; left alone") from exc
+        raise
+    status = os.fstat(descriptor)
+    problem = _not_own(status) if stat.S_ISREG(status.st_mode) else "is not a journal: no regular file"
+    if problem:
+        os.close(descriptor)
+        raise ForeignState(f"{path} {problem}; left alone", "look at it, then delete it or correct its mode")
+    return descriptor
+
+
+def _not_own(status: os.stat_result) -> str:
+    """Why somebody else may have written a file, or nothing."""
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "may have been written by others than its owner"
+    return ""
+
+
+def _require_own(status: os.stat_result) -> None:
+    """Notice at once a file system without owners and modes: nobody would carry out what the journal says."""
+    if problem := _not_own(status):
+        raise OSError(errno.ENOTSUP, f"a file that is made there {problem}")
+
+
+def read_all(descriptor: int) -> bytes:
+    """All bytes of an open file."""
+    content = b""
+    while part := os.pread(descriptor, 1 << 20, len(content)):
+        content += part
+    return content
 
 
 def encode(document: dict[str, object]) -> bytes:
@@ -218,27 +299,48 @@ def encode(document: dict[str, object]) -> bytes:
 def decode(content: bytes, path: Path) -> Entries:
     """What the bytes of a journal say; see `read`."""
     lines = content.split(b"\n")[:-1]  # what follows the last newline is torn
-    if not lines:
-        return Entries(None)
     try:
-        documents = [json.loads(line) for line in lines]
-        if documents[0]["format"] != _FORMAT:
-            raise ValueError(f"format {documents[0]['format']}, this is {_FORMAT}")
-        header = Header(**documents[0])
+        if not lines:
+            _require_torn_header(content)
+            return Entries(None)
+        header = _header_from(json.loads(lines[0]))
         intents: dict[int, Intent] = {}
-        for document in documents[1:]:
+        for document in map(json.loads, lines[1:]):
             if "intent" in document:
-                number = document["intent"]
-                undos = tuple(Undo(**(undo | {"kind": UndoKind(undo["kind"])})) for undo in document["undo"])
-                intents[number] = Intent(number, undos, tuple(document["settings"]))
+                intent = _intent_from(document)
+                intents[intent.number] = intent
             else:
                 intents.pop(document["done"], None)
-    except (ValueError, TypeError, KeyError) as exc:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         raise ForeignState(
             f"{path} is not a journal that this version can read ({exc}); left alone",
             "use the version of insitu that wrote it",
         ) from exc
     return Entries(header, tuple(intents[number] for number in sorted(intents, reverse=True)))
+
+
+_BEGIN = b'{"run":"'
+"""Of every journal; zeros are what failing power may leave of it."""
+
+
+def _require_torn_header(content: bytes) -> None:
+    if not (content.startswith(_BEGIN) or _BEGIN.startswith(content.rstrip(b"\0"))):
+        raise ValueError("it does not begin as one")
+
+
+def _header_from(document: dict[str, Any]) -> Header:
+    if document["format"] != _FORMAT:
+        raise ValueError(f"format {document['format']}, this is {_FORMAT}")
+    return Header(**document)
+
+
+def _intent_from(document: dict[str, Any]) -> Intent:
+    number, settings = document["intent"], tuple(document["settings"])
+    undos = tuple(Undo(**(undo | {"kind": UndoKind(undo["kind"])})) for undo in document["undo"])
+    texts = [*settings, *(text for undo in undos for text in (undo.path, undo.started, undo.prior, undo.written))]
+    if type(number) is not int or not all(type(text) is str for text in texts):
+        raise TypeError("a number or a text is none")
+    return Intent(number, undos, settings)
 
 
 def touched_folders(undos: Iterable[Undo]) -> set[Path]:

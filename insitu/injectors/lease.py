@@ -21,6 +21,7 @@ from typing import Self
 
 from insitu.injectors.errors import InjectorError
 from insitu.injectors.guard import FAREWELL, LEASE_S, LIMIT, RENEW, UNLIMIT
+from insitu.injectors.processes import Process
 
 _BEAT_S = LEASE_S / 4
 
@@ -43,10 +44,20 @@ class Lease:
         The lease does not end when this process is stopped. For one that holds nothing itself.
     notice
         File that the guard leaves its reason in if it ends this process.
+    keeper
+        A process without which this one is of no use; the lease ends with it.
     """
 
-    def __init__(self, journal: Path, *, endures_silence: bool = False, notice: Path | None = None) -> None:
+    def __init__(
+        self,
+        journal: Path,
+        *,
+        endures_silence: bool = False,
+        notice: Path | None = None,
+        keeper: Process | None = None,
+    ) -> None:
         self._journal = journal
+        self._keeper = keeper
         self._period_s = math.inf if endures_silence else LEASE_S
         self._notice = notice
         self._lock = threading.Lock()
@@ -161,6 +172,8 @@ class Lease:
         command = [sys.executable, "-m", "insitu.injectors.guard"]
         command += [str(pipe), str(self._journal), repr(self._period_s)]
         command += ["--notice", str(self._notice)] if self._notice is not None else []
+        if self._keeper is not None:
+            command += ["--keeper", str(self._keeper.pid), self._keeper.started]
         starter = subprocess.Popen(
             command,
             pass_fds=(pipe,),

@@ -15,12 +15,23 @@ from insitu.injectors.errors import UndoFailed
 
 def start_time(pid: int) -> str:
     """Start time of a process in clock ticks since boot, empty if there is none or it has ended."""
+    fields = _stat_fields(pid)
+    return "" if not fields or fields[0] in "ZX" else fields[19]
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal or a tracer has stopped a process."""
+    fields = _stat_fields(pid)
+    return bool(fields) and fields[0] in "Tt"
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """What the kernel says of a process after its name, the state first; nothing if there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
+        return []
+    return stat.rpartition(")")[2].split()
 
 
 @dataclass(frozen=True, slots=True)

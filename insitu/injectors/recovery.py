@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,12 +11,13 @@ from pathlib import Path
 
 from insitu.injectors import session
 from insitu.injectors.claim import Claim
-from insitu.injectors.errors import InjectorError, UndoFailed
+from insitu.injectors.errors import ForeignState, InjectorError, UndoFailed
 from insitu.injectors.journal import Header, state_folder, touched_folders
 from insitu.injectors.processes import Process, start_time
 from insitu.injectors.undo import Result, carry_out_each
 
 MARK = "insitu-"
+_NAME = re.compile(rf"{MARK}\w+-([0-9]+)\.journal", re.ASCII)
 
 
 class Fate(StrEnum):
@@ -53,14 +56,24 @@ class Outcome:
 
 
 def journals(folder: Path | None = None) -> tuple[Path, ...]:
-    """All journals of this user on this node."""
-    return tuple(sorted((folder or state_folder()).glob(f"{MARK}*.journal")))
+    """All journals of this user on this node; `OSError` if the folder of journals cannot be listed."""
+    here = folder or state_folder()
+    try:
+        names = os.listdir(here)
+    except FileNotFoundError:
+        return ()
+    return tuple(here / name for name in sorted(names) if name.startswith(MARK) and name.endswith(".journal"))
 
 
 def recover_all(folder: Path | None = None, *, within_s: float = 10.0) -> tuple[Outcome, ...]:
     """Carry out what every journal of a dead owner holds; a guard that is at one is waited for so long."""
     deadline = time.monotonic() + within_s
-    outcomes = {path: recover_journal(path) for path in journals(folder)}
+    try:
+        outcomes = {path: recover_journal(path) for path in journals(folder)}
+    except OSError as exc:  # of another user, or no folder at all
+        here = folder or state_folder()
+        problem = f"cannot look for journals in {here}: {exc.strerror}"
+        return (Outcome(here, Fate.DIRTY, failures=(problem,)),)
     while busy := [path for path, outcome in outcomes.items() if outcome.fate is Fate.BUSY]:
         if time.monotonic() > deadline:
             problem = f"another recovery has been at it for {within_s:g} s"
@@ -86,17 +99,27 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
             header = claim.entries().header
             if header is None:
                 return _forget(path, claim)
+            if header.of_other_namespace:
+                raise ForeignState(
+                    f"{path} is of a run in another process namespace ({header.process_namespace}), "
+                    "which may be alive; left alone",
+                    "run insitu recover in that container; if it is gone, look at the journal and delete it",
+                )
             if not even_if_alive and header.owner_is_alive():
                 return Outcome(path, Fate.IN_USE, header)
             return _undo(path, claim, header)
-    except (InjectorError, OSError) as exc:
-        return Outcome(path, Fate.DIRTY, failures=(f"{exc}",))
+    except Exception as exc:  # whatever it is, the other journals must not suffer from it
+        return Outcome(
+            path, Fate.DIRTY, failures=(str(exc) if isinstance(exc, InjectorError) else f"{path}: {exc}",)
+        )
 
 
 def _forget(path: Path, claim: Claim) -> Outcome:
     """No whole header: nothing had begun. Whoever made the file may be about to write one, though."""
-    maker = path.stem.rpartition("-")[2]
-    if maker.isdigit() and start_time(int(maker)):
+    named = _NAME.fullmatch(path.name)
+    if named is None:
+        raise ForeignState(f"{path} is not named as a journal, and says nothing; left alone")
+    if start_time(int(named[1])):
         return Outcome(path, Fate.IN_USE)
     claim.delete(())
     return Outcome(path, Fate.CLEAN)

@@ -6,18 +6,17 @@ time, or the text that we wrote), and verifies what it did.
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from insitu.injectors import cgroups, host_value
+from insitu.injectors import cgroups, deletion, host_value
 from insitu.injectors.contract import Ownership
-from insitu.injectors.errors import ForeignState, InjectorError, UndoFailed
+from insitu.injectors.errors import ForeignState, InjectorError
 from insitu.injectors.processes import Process
 
 
@@ -99,12 +98,13 @@ def carry_out(undo: Undo, owner: Ownership, *, rebooted: bool = False) -> str:
     UndoFailed
         If it is still there afterwards.
     """
+    _require_plain(undo)
     match undo.kind:
         case UndoKind.VALUE:
             return host_value.put_back(undo.change, rebooted=rebooted)
         case UndoKind.FOLDER:
             _require_mark(undo.path, owner)
-            _delete(Path(undo.path))
+            deletion.delete(Path(undo.path))
         case UndoKind.PROCESS | UndoKind.CGROUP if rebooted:  # what has the pid or the path now is another
             return "it was gone with the boot"
         case UndoKind.PROCESS:
@@ -128,7 +128,7 @@ def carry_out_each(undos: Sequence[Undo], owner: Ownership, *, rebooted: bool = 
             continue
         for change in host_value.chains([undo.change for undo in of_kind]):
             first, *others = [undo for undo in of_kind if undo.path == change.path]
-            result = _try(first, partial(host_value.put_back, change, rebooted=rebooted))
+            result = _try(first, partial(_put_back, first, change, rebooted=rebooted))
             results += [result, *(replace(result, undo=undo) for undo in others)]
     return tuple(results)
 
@@ -145,58 +145,41 @@ def look(undo: Undo, *, rebooted: bool = False) -> str:
         case UndoKind.VALUE:
             try:
                 now = host_value.read_value(undo.path).strip()
-            except (InjectorError, OSError) as exc:
+            except (InjectorError, OSError, ValueError) as exc:
                 return f"unreadable: {exc}"
             return f"reads {now!r}, was {undo.prior.strip()!r}, {undo.written.strip()!r} written"
         case UndoKind.PROCESS:
-            there = not rebooted and undo.process.alive()
+            there = not rebooted and _A_PROCESS.fullmatch(undo.path) is not None and undo.process.alive()
         case UndoKind.CGROUP | UndoKind.FOLDER:
             there = os.path.lexists(undo.path)
     return "there" if there else "gone"
 
 
+def _put_back(undo: Undo, change: host_value.Change, *, rebooted: bool) -> str:
+    _require_plain(undo)
+    return host_value.put_back(change, rebooted=rebooted)
+
+
 def _try(undo: Undo, act: Callable[[], str]) -> Result:
     try:
         return Result(undo, note=act())
-    except (InjectorError, OSError) as exc:
+    except Exception as exc:  # whatever it is, the other undos must not suffer from it
         return Result(undo, failure=f"{undo}: {exc}")
+
+
+def _require_plain(undo: Undo) -> None:
+    """Refuse what no run writes, before anything looks at it: a journal may have been edited, or be damaged."""
+    path = Path(undo.path)
+    if not path.is_absolute() or ".." in path.parts or "\0" in undo.path:
+        raise ForeignState(f"{undo.path!r} is no plain path; left alone")
+    if undo.kind is UndoKind.PROCESS and not _A_PROCESS.fullmatch(undo.path):
+        raise ForeignState(f"{undo.path!r} is no process that could be ours; left alone")
+
+
+_A_PROCESS = re.compile(r"/proc/(?!1$)[1-9][0-9]{0,9}")
+"""Process 1 of a host or a container is never one."""
 
 
 def _require_mark(path: str, owner: Ownership) -> None:
     if not owner.owns(path):
         raise ForeignState(f"{path} does not carry the mark {owner.prefix}; left alone")
-
-
-def _delete(path: Path) -> None:
-    if path.is_symlink():
-        raise ForeignState(f"{path} is a link, not the folder that was made; left alone")
-    try:
-        os.rmdir(path)
-        return
-    except FileNotFoundError:
-        return
-    except NotADirectoryError:
-        path.unlink(missing_ok=True)
-        return
-    except OSError as exc:
-        if exc.errno != errno.ENOTEMPTY:
-            raise UndoFailed(f"cannot delete {path}: {exc.strerror}", "insitu recover") from exc
-    shutil.rmtree(path, onerror=lambda _function, name, _error: _force(name, str(path)))
-    if path.exists():
-        raise UndoFailed(f"{path} is still there", "insitu recover")
-
-
-def _force(name: str, top: str) -> None:
-    """A subject may have made folders that even their owner cannot list, in each other."""
-    if name == top:  # what refuses is the folder around it, which is not ours to change
-        return
-    parent = os.path.dirname(name)
-    try:
-        os.chmod(parent, 0o700)
-        if os.path.isdir(name) and not os.path.islink(name):
-            os.chmod(name, 0o700)
-            shutil.rmtree(name, onerror=lambda _, inner, __: None if inner == name else _force(inner, top))
-        elif os.path.lexists(name):
-            os.unlink(name)
-    except OSError:
-        return  # verified by the caller

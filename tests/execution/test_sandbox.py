@@ -155,6 +155,7 @@ def test_disks_and_control_groups_are_out_of_reach(sandbox: Sandbox) -> None:
     [
         "mount -t tmpfs none /mnt",
         "umount /proc",
+        "unshare --user true",
         "mount -o remount,rw /proc/sys",
         f"{PYTHON} -c 'import os; os.chroot(\"/\")'",
         "nice -n -5 sh -c '[ $(nice) -lt 0 ]'",

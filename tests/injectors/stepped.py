@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from insitu.injectors.processes import Process
 
-_CHANGES = ("write", "pwrite", "fsync", "fdatasync", "ftruncate", "mkdir", "rmdir", "unlink", "chmod")
+_CHANGES = ("write", "pwrite", "fsync", "fdatasync", "ftruncate", "mkdir", "rmdir", "unlink", "rename", "chmod")
 _GO = -1
 _ERROR = "error"
 

@@ -239,6 +239,7 @@ def test_who_is_gone_before_the_guard_looks() -> None:
     try:
         assert guard.watch(ours, Process.current(), dead, LEASE_S) is End.OWNER
         assert guard.watch(ours, dead, Process.current(), LEASE_S) is End.HOLDER
+        assert guard.watch(ours, Process.current(), Process.current(), LEASE_S, dead) is End.KEEPER
         os.write(theirs, b"renew\nfarewell\n")
         assert guard.watch(ours, dead, dead, LEASE_S) is None
     finally:

@@ -19,13 +19,27 @@ from hypothesis import strategies as st
 
 from insitu.injectors.claim import Claim
 from insitu.injectors.errors import ForeignState
-from insitu.injectors.journal import Entries, Header, Intent, Journal, boot_id, read, state_folder
+from insitu.injectors.journal import (
+    Entries,
+    Header,
+    Intent,
+    Journal,
+    boot_id,
+    process_namespace,
+    read,
+    state_folder,
+)
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind
 
 HEADER = Header("r1", os.getpid(), start_time(os.getpid()), boot_id(), "/runs/r1")
 DIGITS = st.text("0123456789", max_size=6)
-HELD = dataclasses.replace(HEADER, holder_pid=HEADER.owner_pid, holder_start=HEADER.owner_start)
+HELD = dataclasses.replace(
+    HEADER,
+    holder_pid=HEADER.owner_pid,
+    holder_start=HEADER.owner_start,
+    process_namespace=process_namespace(),
+)
 SETTING = "cpu.max = 1 2"
 UNDOS = st.builds(Undo, st.sampled_from(UndoKind), st.text(max_size=20), DIGITS, st.text(max_size=9), st.text())
 STEPS = st.lists(st.lists(UNDOS, max_size=3) | st.integers(0, 9), max_size=12)
@@ -112,6 +126,15 @@ def test_a_second_journal_of_a_run_and_process_is_refused(state: Path) -> None:
         json.dumps(dataclasses.asdict(HEADER)) + "\n7",
         json.dumps(dataclasses.asdict(HEADER)) + '\n{"intent": 0, "undo": [{"kind": "format-disk"}]}',
         json.dumps(dataclasses.asdict(HEADER)) + '\n{"neither": 0}',
+        json.dumps(dataclasses.asdict(HEADER)) + '\n{"intent": 0, "undo": [{"kind": "folder", "path": 7}]}',
+        json.dumps(dataclasses.asdict(HEADER)) + '\n{"intent": 0, "undo": [7], "settings": []}',
+        json.dumps(dataclasses.asdict(HEADER)) + '\n{"intent": "x", "undo": [], "settings": []}' * 2,
+        json.dumps(dataclasses.asdict(HEADER)) + '\n{"intent": 0, "undo": [], "settings": [7]}',
+        json.dumps(dataclasses.asdict(HEADER)) + "\n" + "[" * 100_000,
+        json.dumps(dataclasses.asdict(HEADER) | {"owner_pid": "1"}),
+        json.dumps(dataclasses.asdict(HEADER) | {"boot": None}),
+        json.dumps(dataclasses.asdict(HEADER) | {"run": ""}),
+        json.dumps(dataclasses.asdict(HEADER) | {"run": "../r1"}),
     ],
 )
 def test_a_newer_or_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:

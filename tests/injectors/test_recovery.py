@@ -15,8 +15,9 @@ import pytest
 
 from insitu.injectors import cgroups
 from insitu.injectors.claim import Claim
+from insitu.injectors.errors import ForeignState
 from insitu.injectors.inventory import Kind, control_groups
-from insitu.injectors.journal import Header, Journal, boot_id, read
+from insitu.injectors.journal import Header, Journal, boot_id, process_namespace, read
 from insitu.injectors.processes import start_time
 from insitu.injectors.recovery import Fate, journals, recover_all, recover_journal
 from insitu.injectors.session import inherited
@@ -151,6 +152,88 @@ def test_what_is_not_understood_is_a_failure_and_left_alone(state: Path, content
     (failure,) = outcome.failures
     assert "not a journal that this version can read" in failure
     assert path.read_text() == content
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("insitu-notes.journal", b""), ("insitu-r-1.journal", b"milk, bread"), ("insitu-r-1.journal", b"\0\1")],
+)
+def test_a_file_that_only_has_a_name_like_ours_is_left_alone(state: Path, name: str, content: bytes) -> None:
+    state.mkdir()
+    path = state / name
+    path.write_bytes(content)
+    assert recover_journal(path).fate is Fate.DIRTY
+    assert path.read_bytes() == content
+    path.unlink()
+
+
+@pytest.mark.root
+def test_what_others_may_have_written_is_not_carried_out(state: Path, marked: Path) -> None:
+    path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, str(marked)))
+    for problem in ("belongs to user", "may have been written by others"):
+        if problem == "belongs to user":
+            os.chown(path, 1, 1)
+        else:
+            os.chown(path, 0, 0)
+            path.chmod(0o666)
+        (outcome,) = recover_all()
+        assert outcome.fate is Fate.DIRTY
+        assert problem in outcome.failures[0]
+        with pytest.raises(ForeignState, match=problem):
+            read(path)
+        assert marked.exists()
+    path.chmod(0o600)
+    assert recover_journal(path).fate is Fate.CLEAN
+
+
+def test_a_pipe_in_place_of_a_journal_holds_nobody_up(state: Path) -> None:
+    state.mkdir()
+    path = state / "insitu-r-1.journal"
+    os.mkfifo(path)
+    assert recover_journal(path).fate is Fate.DIRTY
+    with pytest.raises(ForeignState, match="no regular file"):
+        read(path)
+    path.unlink()
+
+
+def test_a_run_of_another_process_namespace_is_left_alone(state: Path, marked: Path) -> None:
+    path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, str(marked)))
+    path.write_text(path.read_text().replace(process_namespace(), "pid:[1]"))
+    outcome = recover_journal(path, even_if_alive=True)
+    assert outcome.fate is Fate.DIRTY
+    assert "another process namespace" in outcome.failures[0]
+    assert marked.exists()
+    path.unlink()
+
+
+def test_a_folder_of_journals_that_cannot_be_listed_is_not_called_clean(state: Path) -> None:
+    state.touch()
+    (outcome,) = recover_all()
+    assert outcome.fate is Fate.DIRTY
+    assert "cannot look for journals" in outcome.failures[0]
+
+
+@pytest.mark.parametrize(
+    "undo",
+    [
+        Undo(UndoKind.FOLDER, "insitu-r"),
+        Undo(UndoKind.FOLDER, "/x/../insitu-r"),
+        Undo(UndoKind.FOLDER, "/x/\0/insitu-r"),
+        Undo(UndoKind.VALUE, "/x\0", prior="1", written="2"),
+        Undo(UndoKind.PROCESS, "/proc/1", "1"),
+        Undo(UndoKind.PROCESS, "/proc/-1", "1"),
+        Undo(UndoKind.PROCESS, "/proc/self", "1"),
+    ],
+)
+def test_an_undo_that_no_run_writes_is_refused_and_does_not_stop_the_others(
+    state: Path, marked: Path, undo: Undo
+) -> None:
+    path = left_behind(state, DEAD, undo, Undo(UndoKind.FOLDER, str(marked)))
+    outcome = recover_journal(path)
+    assert outcome.fate is Fate.DIRTY
+    assert "left alone" in outcome.failures[0]
+    assert not marked.exists()
     path.unlink()
 
 

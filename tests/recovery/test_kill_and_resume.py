@@ -142,8 +142,9 @@ def _finished(run: Path) -> dict[int, float]:
         return {stored.planned.trial: stored.record.started_at for stored in store.trials() if stored.record}
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_run_ends_cleanly_and_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     state = tmp_path / "state"
     monkeypatch.setenv("INSITU_STATE", str(state))
@@ -160,11 +161,15 @@ def test_interrupted_run_ends_cleanly_and_says_how_to_go_on(
     while _run_id(run) is None or not _finished(run):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    if number is signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert f"insitu resume {run}" in said
     assert "Traceback" not in said
+    assert "received at" not in said
     assert _leftovers(run, state) == []
     done = subprocess.run(command("resume", str(run), "--quiet"), capture_output=True, text=True, check=False)
     _assert_complete(done)

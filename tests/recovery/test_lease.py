@@ -139,6 +139,19 @@ def test_the_command_undoes_what_an_agent_held_that_was_killed_with_its_guard(ru
     assert run.left() == []
 
 
+@pytest.mark.parametrize("to_guard", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_command_ends_a_stopped_agent_whose_guard_cannot(run: Run, to_guard: signal.Signals) -> None:
+    agent, guard = run.process("ray::NodeAgent"), run.agents_guard()
+    os.kill(agent, signal.SIGSTOP)  # or it would start another guard
+    os.kill(guard, to_guard)
+    wait_until_let_go(run)
+    assert "it was stopped, and its guard had been ended or stopped" in run.wait()
+    assert run.command.returncode == 3
+    if to_guard is signal.SIGSTOP:
+        os.kill(guard, signal.SIGCONT)
+    assert run.left() == []
+
+
 def test_a_killed_guard_is_replaced_during_the_trial_and_undoes(run: Run) -> None:
     first = run.agents_guard()
     os.kill(first, signal.SIGKILL)
@@ -161,6 +174,14 @@ def test_ray_without_one_of_its_processes_leaves_nothing(run: Run, title: str) -
     time.sleep(1.0)
     run.command.send_signal(signal.SIGINT)
     run.wait()
+    assert run.left() == []
+
+
+def test_a_trial_whose_result_nobody_can_take_is_ended_at_once(run: Run) -> None:
+    os.kill(run.process("raylet/raylet"), signal.SIGKILL)
+    wait_until_let_go(run)
+    run.wait()
+    assert run.command.returncode == 3
     assert run.left() == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from insitu.injectors.errors import InjectorError, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.node import survey
-from insitu.injectors.processes import start_time
+from insitu.injectors.processes import Process, start_time
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.errors import CannotExecute, NodeDirty, Postponed
 from insitu.orchestrator.execution import trial
@@ -90,7 +91,8 @@ class NodeAgent:
             )
             journal = stack.enter_context(Journal(state_folder(), header))
             with _no_guard_is_for_users():
-                self._lease = stack.enter_context(Lease(journal.path, notice=setup.notice))
+                raylet = Process.of(os.getppid())  # without it nobody would hear of a trial's end
+                self._lease = stack.enter_context(Lease(journal.path, notice=setup.notice, keeper=raylet))
             workspace = Workspace.below(setup.workspace, header.ownership)
             _undo_at_close(stack, journal, [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting])
             workspace.make()

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +23,7 @@ from insitu.injectors import neighbours, recovery, session
 from insitu.injectors.confinement import NO_CAPS, Caps
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
+from insitu.injectors.oversight import Oversight
 from insitu.injectors.processes import Process
 from insitu.injectors.undo import Undo, UndoKind
 from insitu.orchestrator.errors import CannotExecute, InsituError, NodeDirty
@@ -54,14 +57,15 @@ class LocalCluster:
 
     _agent: ActorHandle
     _notice: Path
+    _oversight: Oversight
 
     def make_data(self, programs: tuple[tuple[str, Program], ...], guards: Guards) -> float:
         """Make the run's data on the node; gives the seconds that it took."""
-        return float(_get(self._agent.make_data.remote(programs, guards), self._notice))
+        return float(self._get(self._agent.make_data.remote(programs, guards)))
 
     def run_trial(self, order: TrialOrder) -> TrialOutcome:
         """Run one trial; raises what the agent raised."""
-        outcome: TrialOutcome = _get(self._agent.run.remote(order), self._notice)
+        outcome: TrialOutcome = self._get(self._agent.run.remote(order))
         return outcome
 
     def __enter__(self) -> Self:
@@ -75,6 +79,9 @@ class LocalCluster:
     ) -> None:
         self._close(at_once=kind is not None and not issubclass(kind, InsituError))
 
+    def _get(self, reference: Any) -> Any:
+        return _get(reference, self._notice, self._oversight.look)
+
     def _close(self, *, at_once: bool) -> None:
         """End the agent: in order, or at once when a trial may still be running (Ctrl-C)."""
         import ray
@@ -83,7 +90,7 @@ class LocalCluster:
             if at_once:
                 ray.kill(self._agent)
             else:
-                _get(self._agent.close.remote(), self._notice)
+                self._get(self._agent.close.remote())
         finally:
             ray.shutdown()
 
@@ -141,7 +148,8 @@ def local_cluster(
         folder.mkdir(mode=0o700)
         with session.inherited(folder):
             agent = _start(folder, setup)
-        with LocalCluster(agent, folder / _NOTICE) as cluster:
+        oversight = Oversight(header.ownership, journal.path, folder / _NOTICE)
+        with LocalCluster(agent, folder / _NOTICE, oversight) as cluster:
             yield cluster
 
 
@@ -184,16 +192,17 @@ def _start(folder: Path, setup: AgentSetup) -> ActorHandle:
     import ray
 
     try:
-        ray.init(
-            num_cpus=1,
-            num_gpus=0,
-            include_dashboard=False,
-            configure_logging=True,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            _temp_dir=str(folder),
-        )
+        with _handlers_kept():
+            ray.init(
+                num_cpus=1,
+                num_gpus=0,
+                include_dashboard=False,
+                configure_logging=True,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                _temp_dir=str(folder),
+            )
         agent = ray.remote(num_cpus=0, max_restarts=0)(NodeAgent).remote(setup)
         _get(agent.ready.remote(), setup.notice)
     except InsituError:
@@ -211,7 +220,21 @@ def _start(folder: Path, setup: AgentSetup) -> ActorHandle:
     return agent
 
 
-def _get(reference: Any, notice: Path | None) -> Any:
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for a crash: it would end this process before it has undone anything."""
+    if threading.current_thread() is not threading.main_thread():  # nobody may set handlers there, ray neither
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _get(reference: Any, notice: Path | None, meanwhile: Callable[[], None] = lambda: None) -> Any:
     """Wait for a result, in slices so that Ctrl-C is served; errors come back as our own."""
     import ray
     from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
@@ -220,7 +243,7 @@ def _get(reference: Any, notice: Path | None) -> Any:
         try:
             return ray.get(reference, timeout=_DISPATCH_POLL_S)
         except GetTimeoutError:
-            continue
+            meanwhile()
         except RayTaskError as exc:
             if isinstance(exc.cause, InsituError):
                 raise exc.cause from None

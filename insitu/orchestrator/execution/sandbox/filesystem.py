@@ -122,9 +122,12 @@ def enter(view: Surroundings, carried: tuple[Carried, ...]) -> None:
     _read_only(root + view.readable, view.unprivileged)
     _devices(root)
     _processes(root, view.unprivileged)
-    os.chdir(root)
+    os.chdir(stage)
     kernel.pivot_root(".", ".")
     kernel.detach(".")  # the host's mounts: with both on "/", the old root is on top
+    # not pivoted into: whoever is below the namespace's root gets no user namespace from the kernel, in which a
+    # subject would have every capability, and could mount the control groups and write to its own
+    os.chroot("/root")
     os.chdir("/")
 
 
