@@ -101,32 +101,38 @@ def keep_working(
     if isinstance(pace, Beat):
         _step_by_step(work, mark, pace, begin, end, waited_s)
     elif pace.duty >= 1:
-        _stretch(work, mark, begin, end)
+        _stretch(work, mark, begin, end, time.thread_time())
     else:
         _on_and_off(work, mark, pace, begin, end)
 
 
-def _stretch(work: Work, mark: Mark, on: float, off: float) -> None:
-    """Work without a pause until `off`.
+def _stretch(work: Work, mark: Mark, on: float, off: float, ran_before: float) -> float:
+    """Work without a pause until `off`; gives this thread's processor time then.
+
+    Processor work ends when the thread has run for as long as it was to, waking up and going to sleep
+    included, at most half a millisecond before or after `off`: interruptions are made up for, waiting is not.
 
     What counts is the time from `on` to `off`, and what the last step took beyond that: of a step that moves
     bytes all of it, else only the time on a processor. A worker that waits for one cannot see that its time is
     up, but it asks for no more than the clock says.
     """
-    ran_before, now = time.thread_time(), time.monotonic()
+    now = time.monotonic()
     mark.begin(now, on, off)
     step, size = work.step, work.size
-    while now < off:
+    early, late = (_WAKE_UP_S, 0.002) if work.by_processor else (0.0, 0.0)
+    while now < off - early or (now < off + late and time.thread_time() - ran_before < off - on):
         step()
         now = time.monotonic()
         mark.progress(size, now)
-    ran = time.thread_time() - ran_before
-    mark.end(max(ran, off - on) if work.by_processor else max(now, off) - on)
+    ran = time.thread_time()
+    mark.end(max(ran - ran_before, off - on) if work.by_processor else max(now, off) - on)
+    return ran
 
 
 def _on_and_off(work: Work, mark: Mark, cycle: Cycle, begin: float, end: float) -> None:
     """Be at work in the part of each period that is this worker's; late ones are not made up for."""
     number = -1  # the stretch that an endless cycle would be in when the window begins
+    ran = time.thread_time()
     while True:
         on = begin + cycle.offset_s + number * cycle.period_s
         if on >= end:
@@ -137,7 +143,7 @@ def _on_and_off(work: Work, mark: Mark, cycle: Cycle, begin: float, end: float) 
         if on < off:
             if (now := sleep_until(on)) < off:
                 shift = min(now - on, _WAKE_UP_S)
-                _stretch(work, mark, on + shift, min(off + shift, end))
+                ran = _stretch(work, mark, on + shift, min(off + shift, end), ran)
             else:  # asleep, or waiting for a processor: the kernel's counters tell which
                 mark.end(off - on)
         number += 1
