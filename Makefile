@@ -13,7 +13,7 @@ help:
 	@echo "make test-vm     the tests that ask the kernel, on cgroup v2 and netem, in a virtual machine"
 	@echo "make lint        ruff, mypy, import order"
 	@echo "make soak        kill something of a working node 500 times, and look for leftovers (15 minutes)"
-	@echo "make bench       the benchmarks in experiments/benchmarks"
+	@echo "make bench       the benchmarks in experiments/benchmarks, or some: make bench WHAT=interventions"
 	@echo "make clean       remove what these made"
 
 quickstart: $(STAMPS)/run
@@ -39,7 +39,7 @@ soak: $(STAMPS)/test
 	$(BIN)/python -m tests.recovery.soak --kills 500
 
 bench: $(STAMPS)/bench
-	$(BIN)/python -m experiments.benchmarks
+	$(BIN)/python -m experiments.benchmarks $(WHAT)
 
 # python3 -m venv needs the ensurepip that some distributions package apart; virtualenv brings its own pip.
 $(STAMPS)/venv:
