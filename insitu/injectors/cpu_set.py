@@ -68,7 +68,8 @@ class CpuSet(Injector):
         seen = samples[COLUMN][np.isfinite(samples[COLUMN])] if COLUMN in samples else np.array([level])
         if not seen.size:
             return Achieved(None, 0.0, 0.0, starved, "ended before its processors could be read")
-        allowed = float(seen.max())
+        # a thread that is just ending may still show what it was allowed before: one sample alone is no evidence
+        allowed = float((np.minimum(seen[:-1], seen[1:]) if len(seen) > 1 else seen).max())
         if level != self.rest and allowed > level:
             return Achieved(allowed, 1.0, 0.0, starved, "the subject changed its own affinity")
         if not used_up.any():

@@ -161,6 +161,7 @@ def _judge(experiment: Experiment, ledger: Ledger) -> Outcome:
     if not missing:
         return Outcome(Ending.COMPLETE)
     which = ", ".join(str(planned.trial) for planned in missing[:10])
-    text = f"{len(missing)} of {ledger.total} planned trials have no valid result (trials {which})"
+    have, trials = ("has", "trial") if len(missing) == 1 else ("have", "trials")
+    text = f"{len(missing)} of {ledger.total} planned trials {have} no valid result ({trials} {which})"
     spent = ledger.executions >= experiment.most_trials
     return Outcome(Ending.BUDGET if spent else Ending.INVALID, text)

@@ -56,6 +56,7 @@ def files(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(folder.rglob("*"))}
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_it_changes_nothing(plan: Path, tmp_path: Path, state: Path, form: list[str]) -> None:
     there = files(tmp_path)
@@ -69,6 +70,7 @@ def test_it_changes_nothing(plan: Path, tmp_path: Path, state: Path, form: list[
     assert machine.mounts(f"insitu-{RUN}") == set()
 
 
+@pytest.mark.root
 def test_what_does_change_something_is_noticed(plan: Path, tmp_path: Path) -> None:
     done = audited("check", str(plan), "--out", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
@@ -102,6 +104,7 @@ def test_it_refuses_what_a_run_refuses(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.root
 def test_it_refuses_an_occupied_directory_and_a_busy_node(plan: Path, tmp_path: Path, state: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "file").touch()
@@ -118,6 +121,7 @@ def test_it_refuses_an_occupied_directory_and_a_busy_node(plan: Path, tmp_path: 
     assert "--json is for --dry-run" in done.stderr
 
 
+@pytest.mark.root
 def test_it_shows_everything(plan: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shown = audited("run", str(plan), "--dry-run", "--out", str(run)).stdout
@@ -156,6 +160,7 @@ def test_the_document(plan: Path, tmp_path: Path) -> None:
     assert all(trial["subject"]["command"][0] == "sort" for trial in document["trials"])
 
 
+@pytest.mark.root
 def test_what_dead_runs_left_is_shown_and_left(plan: Path, tmp_path: Path, state: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()

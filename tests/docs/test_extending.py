@@ -84,6 +84,7 @@ def test_it_is_short() -> None:
     assert len(SOURCE.splitlines()) < 60
 
 
+@pytest.mark.root
 def test_it_keeps_the_contract_and_is_found_by_its_entry_point(package: Path) -> None:
     (package / "test_read_ahead.py").write_text(CONTRACT)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "test_read_ahead.py")]

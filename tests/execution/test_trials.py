@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from insitu.injectors import deletion
 from insitu.injectors.journal import read
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import UndoKind, carry_out
@@ -242,7 +242,7 @@ def test_a_level_out_of_reach_is_not_executed(agent: NodeAgent) -> None:
 
 def test_what_cannot_be_undone_makes_the_node_dirty(agent: NodeAgent, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(deletion, "_empty", lambda _: [])
         with pytest.raises(NodeDirty) as caught:
             agent.run(order("touch", "{scratch}/left"))
     assert "is still there" in caught.value.message

@@ -1,7 +1,7 @@
 """A worker's clock: when it works, whatever came of the work before.
 
 Deadlines are absolute times of the monotonic clock. What was missed (asleep too long, or waiting for the
-resource) is not made up for: demand never depends on the outcome.
+resource) is not made up for, but for 2 ms of a stretch: demand does not depend on the outcome.
 """
 
 from __future__ import annotations

@@ -47,7 +47,10 @@ class LinkActuator:
     def describe(self, part: Part, name: str) -> tuple[str, ...]:
         assert isinstance(part, Link)
         device = interface_name(name)
-        lines = [f"ip link add {device} type veth peer {device} netns SUBJECT"]
+        if part.by_line:
+            lines = [f"ip -n {end} tuntap add {device} mode tun" for end in ("SUBJECT", "GATEWAY")]
+        else:
+            lines = [f"ip -n GATEWAY link add {device} type veth peer {device} netns SUBJECT"]
         for end, rate in (("SUBJECT", part.rate_out), ("GATEWAY", part.rate_in)):
             if rate is not None and math.isfinite(rate):
                 lines.append(f"tc -n {end} class add dev {device} classid 1:1 htb rate {rate * 8:.0f}bit")

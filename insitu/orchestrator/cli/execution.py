@@ -165,7 +165,7 @@ def _conclude(prepared: Experiment, outcome: Outcome, analysis: object, director
 
     assert isinstance(analysis, Analysis)
     hints = {
-        Ending.BUDGET: "raise `budget` in the plan and run it again",
+        Ending.BUDGET: "see the reasons above; a quieter machine, or a new run with a larger `budget`, may help",
         Ending.SUBJECT_FAILED: _remedy(outcome.text),
         Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
         Ending.INVALID: "see the reasons above; a quieter machine, other levels or a larger blast radius may help",

@@ -237,7 +237,7 @@ def _handlers_kept() -> Iterator[None]:
 def _get(reference: Any, notice: Path | None, meanwhile: Callable[[], None] = lambda: None) -> Any:
     """Wait for a result, in slices so that Ctrl-C is served; errors come back as our own."""
     import ray
-    from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
+    from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayError, RayTaskError
 
     while True:
         try:
@@ -251,6 +251,8 @@ def _get(reference: Any, notice: Path | None, meanwhile: Callable[[], None] = la
         except ActorDiedError as exc:
             if isinstance(cause := getattr(exc, "cause", None), InsituError):
                 raise cause from None
+            raise _agent_ended(notice) from exc
+        except ActorUnavailableError as exc:  # it does not answer any more; it ends, too, when we have
             raise _agent_ended(notice) from exc
         except RayError as exc:
             raise CannotExecute(f"ray: {str(exc).splitlines()[0]}") from exc

@@ -77,6 +77,7 @@ def test_what_is_refused_in_place_is_refused_at_once() -> None:
         assert here.run(CONNECT, "192.0.0.1", port) == "ECONNREFUSED\n"
 
 
+@pytest.mark.root
 def test_what_has_no_route_in_place_is_unreachable_at_once() -> None:
     with linked(cut_off=True) as here:
         assert here.run(CONNECT, "198.51.100.1", "9") == "ENETUNREACH\n"
@@ -218,6 +219,7 @@ print(sum(s.recv(4) == b"%04d" % number for number, s in enumerate(all_of_them))
         assert here.run(script, address, str(port), "300") == "300\n"
 
 
+@pytest.mark.root
 def test_nothing_else_than_tcp_and_udp_is_answered() -> None:
     """A gateway that answered pings would answer for every address there is."""
     script = """
