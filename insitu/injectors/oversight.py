@@ -69,7 +69,8 @@ class Oversight:
             found = next(
                 (one for one, guarded in inventory.guards() if guarded == journal and _at_work(one)), None
             )
-            if found is None and ward.guard is not None:
+            # one that was never seen may be about to start, but not by an agent that is stopped
+            if found is None and (ward.guard is not None or _holder_is_stopped(journal)):
                 ward.unguarded_since = min(ward.unguarded_since, now)
             ward.guard = found or ward.guard
         if _at_work(ward.guard):
