@@ -110,7 +110,7 @@ def _execute(agent: socket.socket, launch: protocol.Launch, stderr: int, unprivi
                 (os.POSIX_SPAWN_DUP2, stderr, 2),
             ],
             setsid=True,
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+            setsigdef=_DEFAULT_SIGNALS,
         )
     except OSError as exc:
         absent = exc.errno in (errno.ENOENT, errno.ENOTDIR)
@@ -130,6 +130,8 @@ def _execute(agent: socket.socket, launch: protocol.Launch, stderr: int, unprivi
     _say(agent, protocol.Exited(_shell_status(status), wall_s, figures, running_s))
 
 
+_DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+"""What Python ignores, and what the background of a script or ``nohup`` does: no trial may depend on that."""
 _USER = (os.geteuid(), os.getegid())
 """Read when the launcher starts: inside a fresh user namespace both read as *nobody*."""
 
