@@ -40,11 +40,12 @@ def keep(path: Path, share: float) -> float:
         pages = math.ceil(os.fstat(descriptor).st_size / _PAGE)
         wanted = round(share * pages) * _PAGE
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if wanted < pages * _PAGE:
+            # Nothing may be read ahead: a page on its way from the disk cannot be dropped, nor part of a folio.
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         left = wanted
         while left > 0 and (read := len(os.read(descriptor, min(left, 1 << 20)))):
             left -= read
-        if wanted < pages * _PAGE:  # last: the kernel has read ahead
-            os.posix_fadvise(descriptor, wanted, 0, os.POSIX_FADV_DONTNEED)
         return _resident_share(descriptor)
     finally:
         os.close(descriptor)
