@@ -16,6 +16,8 @@ from tests.contract.injector_contract import InjectorContract
 
 EXAMPLES = 10
 _CONTRACTS, _GUESTS = "tests/contract/", "tests/guest/"
+_MADE_UP = ("tests/injectors/test_crashes.py", "tests/injectors/test_verdicts.py")
+"""Simulations of machines, which come out the same on every one."""
 OF_A_MACHINE = frozenset(
     {
         "test_every_machine_gets_an_answer_that_says_why_not_and_what_to_do",
@@ -27,7 +29,7 @@ OF_A_MACHINE = frozenset(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "only tests that need root's control groups, the guest's own, and contracts on this machine alone"
+    text = "only tests that need root's control groups, the guest's own, and contracts"
     parser.addoption("--this-machine", action="store_true", help=text)
 
 
@@ -39,16 +41,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--this-machine"):
-        return
-    chosen = {item for item in items if _asks_this_machine(item)}
+    wanted = _asks_this_machine if config.getoption("--this-machine") else _may_differ_here
+    chosen = {item for item in items if wanted(item)}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
     here = cache(lambda: {"this machine": survey(Path("/tmp"))})
     InjectorContract.nodes = lambda self: here()  # type: ignore[method-assign]
 
 
-def _asks_this_machine(item: pytest.Item) -> bool:
+def _may_differ_here(item: pytest.Item) -> bool:
+    """Whether a test looks at the machine; on machines that are made up, contracts are tried elsewhere."""
     if item.nodeid.startswith(_CONTRACTS):
         return getattr(item, "originalname", item.name) in OF_A_MACHINE
+    return not item.nodeid.startswith(_MADE_UP)
+
+
+def _asks_this_machine(item: pytest.Item) -> bool:
+    if item.nodeid.startswith(_CONTRACTS):
+        return _may_differ_here(item)
     return item.nodeid.startswith(_GUESTS) or item.get_closest_marker("root") is not None
