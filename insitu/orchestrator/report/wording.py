@@ -80,7 +80,7 @@ _PREFIXES = (
 
 
 def axis_scale(largest: float, unit: str) -> Scale:
-    """Choose a prefix by the largest value on an axis: none for cores and plain numbers; fractions are in percent."""
+    """Choose a prefix by the largest value there; cores and plain numbers take none, fractions are in percent."""
     if unit == FRACTION:
         return Scale(100.0, "%")
     if unit not in ("B", "B/s", "s") or not math.isfinite(largest) or largest <= 0:
