@@ -73,8 +73,14 @@ class CpuSet(Injector):
         if level != self.rest and allowed > level:
             return Achieved(allowed, 1.0, 0.0, starved, "the subject changed its own affinity")
         if not used_up.any():
-            return Achieved(natural_rate(samples), 0.0, 0.0, starved)
+            return Achieved(natural_rate(samples), 0.0, 0.0, starved, "" if level == self.rest else _note(starved))
         return Achieved(allowed, float(step_s[used_up].sum()) / wall_s, 0.0, starved)
+
+
+def _note(starved: bool) -> str:
+    """What is recorded of a set that was never used up is a rate, and not how many processors there were."""
+    others = ", while others took the resource for a part of the trial" if starved else ""
+    return f"what the subject used, which was never all of its processors{others}"
 
 
 def _processors(node: Node) -> tuple[int, ...]:

@@ -22,6 +22,9 @@ Dimension = tuple[tuple[str, float], ...]
 
 NUMBER: Dimension = ()
 
+FRACTION = "fraction"
+"""The unit of shares; users read them in percent."""
+
 _DEFINITIONS = """
 nano- = 1e-9 = n-
 micro- = 1e-6 = u- = µ-
@@ -113,10 +116,11 @@ def format_quantity(value: float, unit: str, digits: int = 3) -> str:
     """Write a value, given in base units, in `unit`, with a prefix that keeps the number readable.
 
     ``format_quantity(1e7, "B/s")`` is ``"10 MB/s"`` and ``format_quantity(1.25e6, "bit/s")`` is ``"10 Mbit/s"``;
-    cores, plain numbers and units that have a prefix already take none.
+    cores, plain numbers and units that have a prefix already take none. A fraction is written in percent.
     """
     if math.isinf(value) and value > 0:
         return "unlimited"
+    unit = "%" if unit == FRACTION else unit
     value /= _size(unit)
     if not _TAKES_PREFIX.match(unit) or not math.isfinite(value) or value == 0:
         number = _figures(value, digits)

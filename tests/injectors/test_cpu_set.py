@@ -77,6 +77,8 @@ def test_it_is_slack_for_a_subject_that_wants_less() -> None:
     assert achieved.level == pytest.approx(1.0)
     assert achieved.bound_share == 0.0
     assert verdict(2, achieved, SET) is Verdict.SLACK
+    assert achieved.note == "what the subject used, which was never all of its processors"
+    assert SET.achieved(math.inf, samples(1.0), node(cpus=4)).note == ""
 
 
 def test_it_is_disturbed_where_others_run_on_the_same_processors() -> None:

@@ -36,7 +36,31 @@ PLAN_FAULTS = [
     ("confidence: 0.9", "relative_half_width: 0", ["12:59 'relative_half_width' must be above 0"]),
     ("[sort, -o, ", "[sort, {-o: 1}, ", ["4:19 expected text, found a mapping"]),
     ("[sort, -o, ", "[sort, ~, ", ["4:19 expected text, found nothing"]),
-    ('[sort, -o, "{scratch}/out", "{scratch}/in"]', "sort", ["4:12 expected a list, found 'sort'"]),
+    (
+        '[sort, -o, "{scratch}/out", "{scratch}/in"]',
+        "sort",
+        ["4:12 expected a list, found 'sort' | a command is a list: [sort]"],
+    ),
+    (
+        '[sort, -o, "{scratch}/out", "{scratch}/in"]',
+        'sort -o "{scratch}/my out" {scratch}/in 8',
+        ['4:12 expected a list | a command is a list: [sort, -o, "{scratch}/my out", "{scratch}/in", "8"]'],
+    ),
+    (
+        '["{python}", -m, this]',
+        "yes | head",
+        ["6:11 expected a list, found 'yes | head' | a command is a list: [sh, -c, \"yes | head\"]"],
+    ),
+    (
+        "trial_timeout: 30 s",
+        'probe: {command: "true"}',
+        ["15:27 expected a list, found 'true' | a command is a list: [\"true\"]"],
+    ),
+    (
+        "trial_timeout: 30 s",
+        'probe: {command: "it\'s"}',
+        ["15:27 expected a list, found 'it's' | a command is a list of its arguments"],
+    ),
     (
         '[sort, -o, "{scratch}/out", "{scratch}/in"]',
         "[]",

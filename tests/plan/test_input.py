@@ -58,5 +58,8 @@ def test_a_share_is_not_negative_and_not_unlimited(faults_of: Faults) -> None:
     plan = changed(CACHED, "[warm, 50 %, cold]", "[-10 %, unlimited, hot]")
     first, second, third = faults_of(plan=plan, model=WITH_CACHE)
     assert first.startswith("plan.yaml:9:21 the level '-10 %' of 'cached' is not zero or above")
-    assert second.startswith("plan.yaml:9:28 'cached' is always at some level, so it cannot be unlimited")
+    assert second.startswith(
+        "plan.yaml:9:28 'cached' has no level that asks for nothing, so it cannot be unlimited"
+    )
+    assert second.endswith("| write cold, warm, or what lies between")
     assert third.startswith("plan.yaml:9:39 'hot' is not a quantity")

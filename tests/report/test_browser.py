@@ -115,7 +115,7 @@ def test_plots_are_drawn(visit: Open) -> None:
     page.wait_for_selector("#residuals svg.main-svg .points path")
     assert page.locator("#dose svg.main-svg path.js-line").count() >= 5
     assert page.locator("#dose svg.main-svg .points path").count() == 26
-    assert page.locator("#check svg.main-svg .points path").count() == 52
+    assert page.locator("#check svg.main-svg .points path").count() == 50
     assert page.locator("#observed svg.main-svg .points path").count() == 26
     assert page.locator("#residuals svg.main-svg .points path").count() == 26
     assert page.locator(".graph .edge").count() == 3

@@ -57,7 +57,20 @@ def test_levels_are_summed_up_per_variable() -> None:
     assert cpu.worst == pytest.approx(0.082)
     assert cpu.worst_held is not None
     assert abs(cpu.worst_held) < 0.03
-    assert levels["disk_read_rate"].verdicts["slack"] == 2
+    disk = levels["disk_read_rate"]
+    assert disk.verdicts["slack"] == 2
+    assert (disk.least_slack, disk.most_slack) == pytest.approx((0.97 * 6e6, 0.97 * 20e6))
+    assert (cpu.least_slack, cpu.most_slack) == (None, None)
+
+
+def test_what_was_used_under_a_cap_that_never_bound_is_not_called_achieved() -> None:
+    summary = finished_summary()
+    assert "2 slack (used 5.82 MB/s to 19.4 MB/s)" in " ".join(printed(summary).split())
+    document = json.loads(json.dumps(run_document(summary)))
+    slack = [
+        level for trial in document["trials"] for level in trial.get("levels", ()) if level["verdict"] == "slack"
+    ]
+    assert [level["deviation"] for level in slack] == [None, None]
 
 
 def test_the_terminal_shows_law_estimates_levels_and_spoilt_trials() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,41 +12,67 @@ import typer
 from insitu.orchestrator.cli import limits, machine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from insitu.orchestrator.cli.machine import Expected
+    from insitu.orchestrator.doubts import Doubt
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.store.records import PlannedTrial
 
 
 def check(
     plan: Annotated[Path, typer.Argument(help="The plan (YAML).", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="Where the run directory would be: its disk matters.")] = Path(
-        "runs"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Where the run directory would be: its disk matters.", show_default="a new one in runs"
+        ),
+    ] = None,
     inventory: machine.Inventoried = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a plan and its model against this machine, and show the trials; executes no subject."""
     from insitu.orchestrator import experiment
+    from insitu.orchestrator.doubts import doubts_of
     from insitu.orchestrator.report.wording import count
 
     loaded, blueprint = experiment.read(plan)
-    with machine.probe_folder(out) as folder:
-        prepared = experiment.prepare(loaded, blueprint, folder, machine.inventory(inventory))
+    inventoried = machine.inventory(inventory)
+    runs = out or Path("runs")
+    with machine.probe_folder(runs) as folder:
+        prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
         limited = limits.limits_of(prepared, folder)
         machine.try_sandbox(folder)
     trials = experiment.design_trials(prepared.plan)
-    expected = machine.expected_duration(prepared, out, len(trials))
+    doubts = (*doubts_of(prepared, trials, inventoried), *limits.doubts(limited))
+    expected = machine.expected_duration(prepared, runs, len(trials))
     if as_json:
-        typer.echo(json.dumps(_document(prepared, trials, limited, expected), allow_nan=False))
+        typer.echo(json.dumps(_document(prepared, trials, limited, expected, doubts), allow_nan=False))
         return
     _show(prepared, trials, limited, expected)
-    typer.echo(f"nothing wrong found; {count(len(trials), 'trial')} would run with: insitu run {plan}")
+    for doubt in doubts:
+        typer.echo(f"warning: {doubt}")
+    found = count(len(doubts), "warning") if doubts else "nothing wrong found"
+    command = shlex.join(["insitu", "run", str(plan), *_options(out, inventory, loaded.name)])
+    typer.echo(f"{found}; {count(len(trials), 'trial')} would run with: {command}")
+
+
+def _options(out: Path | None, inventory: Path | None, name: str) -> Iterator[str]:
+    """What the command that executes the plan needs, to mean the same as this one."""
+    if out is not None:
+        is_run = (out / "run.db").exists()
+        taken = is_run or (out.is_dir() and any(out.iterdir()))
+        yield from ("--out", str(machine.new_directory(out.parent if is_run else out, name) if taken else out))
+    if inventory is not None:
+        yield from ("--inventory", str(inventory))
 
 
 def _document(
-    prepared: Experiment, trials: Sequence[PlannedTrial], limited: limits.Limits, expected: Expected
+    prepared: Experiment,
+    trials: Sequence[PlannedTrial],
+    limited: limits.Limits,
+    expected: Expected,
+    doubts: Sequence[Doubt],
 ) -> dict[str, object]:
     return {
         "plan": prepared.plan.name,
@@ -65,6 +92,7 @@ def _document(
         **limits.document(limited),
         "expected_s": expected.seconds,
         "at_most_s": expected.at_most_s,
+        "warnings": [str(doubt) for doubt in doubts],
     }
 
 

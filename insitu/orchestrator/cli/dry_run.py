@@ -14,16 +14,20 @@ import typer
 from insitu.orchestrator.cli import limits
 
 if TYPE_CHECKING:
+    from insitu.orchestrator.doubts import Doubt
     from insitu.orchestrator.execution.rehearsal import Rehearsal, TrialSteps
     from insitu.orchestrator.execution.sandbox.protocol import Launch
     from insitu.orchestrator.experiment import Experiment
+    from insitu.orchestrator.plan.inventory import Inventory
 
 _NOT_TRIED = (
     "not tried: a sandbox, ray, a folder whose writes are synchronous; insitu check tries all of these but ray"
 )
 
 
-def show(prepared: Experiment, directory: Path, existing: Path, *, as_json: bool) -> None:
+def show(
+    prepared: Experiment, directory: Path, existing: Path, inventory: Inventory | None, *, as_json: bool
+) -> None:
     """Print what executing a plan would do.
 
     Parameters
@@ -35,6 +39,7 @@ def show(prepared: Experiment, directory: Path, existing: Path, *, as_json: bool
     """
     from insitu.injectors import neighbours
     from insitu.orchestrator import experiment
+    from insitu.orchestrator.doubts import doubts_of
     from insitu.orchestrator.execution.rehearsal import rehearse
     from insitu.orchestrator.radius import refuse_crowd
     from insitu.orchestrator.store.run import refuse_occupied
@@ -43,15 +48,20 @@ def show(prepared: Experiment, directory: Path, existing: Path, *, as_json: bool
     refuse_crowd(prepared.radius.allowed, neighbours.other_runs(""))
     limited = limits.limits_of(prepared, existing)
     trials = experiment.design_trials(prepared.plan)
+    doubts = (*doubts_of(prepared, trials, inventory), *limits.doubts(limited))
     rehearsal = rehearse(prepared.plan, trials, prepared.radius.caps, prepared.here, directory)
     if as_json:
-        typer.echo(json.dumps(_document(prepared, rehearsal, limited), allow_nan=False))
+        typer.echo(json.dumps(_document(prepared, rehearsal, limited, doubts), allow_nan=False))
         return
     for line in _lines(prepared, rehearsal, limited):
         typer.echo(line)
+    for doubt in doubts:
+        typer.echo(f"warning: {doubt}")
 
 
-def _document(prepared: Experiment, rehearsal: Rehearsal, limited: limits.Limits) -> dict[str, object]:
+def _document(
+    prepared: Experiment, rehearsal: Rehearsal, limited: limits.Limits, doubts: Sequence[Doubt]
+) -> dict[str, object]:
     """What `rehearse` gives, with the node's limits; levels that ask for nothing are null."""
     document = asdict(rehearsal)
     for trial in document["trials"]:
@@ -65,6 +75,7 @@ def _document(prepared: Experiment, rehearsal: Rehearsal, limited: limits.Limits
         "left_unset": {left.variable: left.reason for left in prepared.left_unset},
         **document,
         **limits.document(limited),
+        "warnings": [str(doubt) for doubt in doubts],
         "not_tried": _NOT_TRIED,
     }
 

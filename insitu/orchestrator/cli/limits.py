@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from insitu.injectors.journal import Header
+    from insitu.orchestrator.doubts import Doubt
     from insitu.orchestrator.execution.conditions.watch import Standing
     from insitu.orchestrator.experiment import Experiment
 
@@ -53,6 +54,42 @@ def document(limits: Limits) -> dict[str, object]:
         "held_by_the_kernel": list(radius.caps.controllers),
         "other_runs": [other.run_directory for other in limits.others],
     }
+
+
+def doubts(limits: Limits) -> tuple[Doubt, ...]:
+    """Why no trial would start at this moment, and what of the blast radius is no limit here."""
+    return (*_why_none_would_start(limits), *_caps_without_effect(limits))
+
+
+def _why_none_would_start(limits: Limits) -> Iterator[Doubt]:
+    from insitu.orchestrator.doubts import Doubt
+    from insitu.orchestrator.errors import CannotExecute
+    from insitu.orchestrator.radius import refuse_crowd
+
+    wait_s = limits.experiment.plan.guards.node_wait_s
+    for one in limits.standings:
+        if one.value is not None and one.true:
+            yield Doubt(
+                f"no trial would start now: {one.condition.why(one.value)}",
+                f"this can pass; a run waits for {wait_s:g} s (guards.node_wait), then ends as aborted",
+            )
+    try:
+        refuse_crowd(limits.experiment.radius.allowed, limits.others)
+    except CannotExecute as exc:
+        yield Doubt(f"no trial would start now: {exc.message}", exc.hint or "")
+
+
+def _caps_without_effect(limits: Limits) -> Iterator[Doubt]:
+    from insitu.orchestrator.doubts import Doubt
+    from insitu.orchestrator.plan.blast_radius import UNITS
+    from insitu.orchestrator.units import format_quantity
+
+    here = limits.experiment.here
+    for key, most in (("cores", float(here.cpus)), ("memory", here.memory_bytes)):
+        cap = limits.experiment.radius.allowed.cap(key)
+        if cap is not None and cap.place is not None and cap.value > most:
+            allowed, there = (format_quantity(value, UNITS[key]) for value in (cap.value, most))
+            yield Doubt(f"{cap.place}: the blast radius has {key} {allowed}, more than the {there} of this node")
 
 
 def plain_lines(limits: Limits) -> Iterator[str]:

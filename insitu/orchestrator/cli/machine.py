@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,6 +60,11 @@ def existing_parent(out: Path) -> Path:
             hint="choose another place with --out",
         )
     return parent
+
+
+def new_directory(folder: Path, name: str) -> Path:
+    """A name for a run directory that is new, below a folder of runs."""
+    return folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 Inventoried = Annotated[

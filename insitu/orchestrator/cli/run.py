@@ -24,22 +24,25 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
 ) -> None:
     """Execute a plan: every trial under its levels, verified; then refit the law and report."""
-    import time
-
     from insitu.orchestrator import experiment
     from insitu.orchestrator.cli import dry_run, execution
+    from insitu.orchestrator.doubts import doubts_of
     from insitu.orchestrator.errors import InputError
 
     if as_json and not dry:
         raise InputError("--json is for --dry-run; of a run, insitu show --json tells")
     loaded, blueprint = experiment.read(plan)
-    directory = out or Path("runs") / f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    directory = out or machine.new_directory(Path("runs"), loaded.name)
+    inventoried = machine.inventory(inventory)
     if dry:
         existing = machine.existing_parent(directory)
-        rehearsed = experiment.prepare(loaded, blueprint, existing, machine.inventory(inventory), dry=True)
-        dry_run.show(rehearsed, directory, existing, as_json=as_json)
+        rehearsed = experiment.prepare(loaded, blueprint, existing, inventoried, dry=True)
+        dry_run.show(rehearsed, directory, existing, inventoried, as_json=as_json)
         return
     with machine.probe_folder(directory) as folder:
-        prepared = experiment.prepare(loaded, blueprint, folder, machine.inventory(inventory))
+        prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
+        doubts = doubts_of(prepared, experiment.design_trials(prepared.plan), inventoried)
         machine.try_sandbox(folder)
+    for doubt in doubts:
+        typer.echo(f"warning: {doubt}", err=True)
     execution.begin(prepared, directory, quiet=quiet)

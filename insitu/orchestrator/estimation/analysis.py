@@ -48,7 +48,7 @@ def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | No
     InputError
         If the model has no such law.
     """
-    outcome = goal.outcome if goal is not None else _first_measured(blueprint)
+    outcome = outcome_of(blueprint, goal)
     if outcome not in blueprint.laws:
         raise InputError(f"the model has no law for {outcome}", hint="add one under `laws:`")
     law = blueprint.laws[outcome]
@@ -81,7 +81,16 @@ def _others(fit: Fit, cause: str) -> dict[str, float]:
     }
 
 
-def _first_measured(blueprint: Blueprint) -> str:
+def outcome_of(blueprint: Blueprint, goal: Goal | None) -> str:
+    """The variable whose law a run fits: the goal's outcome, or without a goal the first measured one with a law.
+
+    Raises
+    ------
+    InputError
+        If the model has no law of a measured variable.
+    """
+    if goal is not None:
+        return goal.outcome
     for name in blueprint.laws:
         if blueprint.variables[name].role is Role.MEASURED:
             return name

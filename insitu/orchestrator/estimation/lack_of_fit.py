@@ -8,11 +8,9 @@ from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
+from insitu.orchestrator.causal.rank import RANK_TOLERANCE
 from insitu.orchestrator.estimation.data import Array, FitData
 from insitu.orchestrator.estimation.fit import LackOfFit, MissingTerm
-
-RANK_TOLERANCE = 1e-6
-"""Columns of length one that are closer than this to the span of others add nothing but rounding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from insitu.orchestrator.causal.rank import RANK_TOLERANCE, mixed_columns
 from insitu.orchestrator.errors import NotIdentified
 from insitu.orchestrator.estimation.data import Array, FitData, evaluate, gather
 from insitu.orchestrator.estimation.fit import Diagnostics, Estimate, Fit, FitPoint, SupportRange
-from insitu.orchestrator.estimation.lack_of_fit import (
-    RANK_TOLERANCE,
-    check_lack_of_fit,
-    find_missing_term,
-)
+from insitu.orchestrator.estimation.lack_of_fit import check_lack_of_fit, find_missing_term
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial
 
@@ -98,21 +95,17 @@ def _check_identified(law: Law, data: FitData) -> Array:
             hint=f"at least {size + 1} are needed; see `insitu show` for trials that are not valid",
             parameters=names,
         )
-    scales: Array = np.linalg.norm(data.rows, axis=0)
-    dead = scales == 0
-    safe = np.where(dead, 1.0, scales)
-    _, strengths, directions = np.linalg.svd(data.rows / safe, full_matrices=False)
-    null = directions[strengths < RANK_TOLERANCE * max(1.0, strengths[0])]
-    if len(null):
-        weights = np.abs(null).max(axis=0)
-        mixed = tuple(name for name, weight in zip(names, weights, strict=True) if weight > 1e-3)
+    if sets := mixed_columns(data.rows):
+        mixed = [tuple(names[index] for index in one) for one in sets]
+        told = [
+            f"tell {' and '.join(one)} apart" if len(one) > 1 else f"say anything about {one[0]}" for one in mixed
+        ]
         raise NotIdentified(
-            f"the trials cannot tell {' and '.join(mixed)} apart in the law of {law.variable}"
-            if len(mixed) > 1
-            else f"the trials say nothing about {mixed[0]} in the law of {law.variable}",
+            f"the trials cannot {', nor '.join(told)} in the law of {law.variable}",
             hint="vary the levels of their variables independently of each other",
-            parameters=mixed,
+            parameters=tuple(name for one in mixed for name in one),
         )
+    scales: Array = np.linalg.norm(data.rows, axis=0)
     return scales
 
 

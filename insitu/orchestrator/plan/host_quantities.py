@@ -17,7 +17,7 @@ class HostQuantity:
     Attributes
     ----------
     unit
-        Base unit; ``fraction`` is written in percent.
+        Base unit.
     meaning
         For the documentation.
     highest
@@ -30,8 +30,6 @@ class HostQuantity:
 
     def spell(self, value: float, digits: int = 3) -> str:
         """Write a value for a user."""
-        if self.unit == "fraction":
-            return f"{100 * value:.{digits}g} %"
         return format_quantity(value, self.unit, digits)
 
 

@@ -11,12 +11,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from insitu.orchestrator.errors import InputError
-from insitu.orchestrator.plan.hints import nearest, suggest
+from insitu.orchestrator.plan.hints import as_list, nearest, suggest
 from insitu.orchestrator.plan.located import (
     FaultList,
     Mapping,
     Node,
     Plain,
+    Scalar,
     Sequence,
     advance,
     compose,
@@ -186,9 +187,15 @@ def _report(root: Mapping, document: type[BaseModel], detail: ErrorDetails, faul
         entry = holder.entry(str(place[-2])) if isinstance(holder, Mapping) else None
         node = entry.key if entry else holder
     message, hint = _explain(node, kind, context, detail["msg"])
+    if kind == "tuple_type" and isinstance(node, Scalar) and _is_command(place):
+        hint = as_list(node.text or "")
     if message.startswith("must"):
         message = f"'{next((part for part in reversed(place) if isinstance(part, str)), 'it')}' {message}"
     faults.at(node, message, hint)
+
+
+def _is_command(place: Place) -> bool:
+    return place[-1] in ("command", "prepare") or place[-2:-1] == ("data",)
 
 
 def _explain(node: Node, kind: str, context: dict[str, Any], message: str) -> tuple[str, str | None]:

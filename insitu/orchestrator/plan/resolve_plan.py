@@ -131,8 +131,10 @@ def _level(item: located.Node, variable: Variable, faults: FaultList) -> float |
         what = "above zero" if is_cap else "zero or above"
         faults.at(item, f"the level '{text}' of '{variable.name}' is not {what}", remedy)
     elif variable.role is Role.SET and math.isinf(level) and not is_cap:
-        what = "is added to the machine" if variable.rest == 0 else "is always at some level"
-        faults.at(item, f"'{variable.name}' {what}, so it cannot be unlimited", "write a number")
+        what = "is added to the machine" if variable.rest == 0 else "has no level that asks for nothing"
+        names = "".join(f"{word}, " for word in words).rstrip(", ")
+        remedy = f"write {names}, or what lies between" if names else "write a number"
+        faults.at(item, f"'{variable.name}' {what}, so it cannot be unlimited", remedy)
     elif variable.role is Role.PARAMETER and math.isinf(level):
         faults.at(item, f"'{variable.name}' is a parameter, so it cannot be unlimited", "write a number")
     elif variable.role is Role.PARAMETER and level < 0 and dimension:

@@ -141,10 +141,13 @@ def _cell(level: LevelRecord | None, asked: float | None, unit: str) -> LevelCel
     if level is None:
         return None if asked is None else LevelCell(asked, format_quantity(asked, unit), "", "planned", "", "")
     known = level.achieved is not None and level.verdict is not LevelVerdict.EXACT
+    used = "used " if level.verdict is LevelVerdict.SLACK else ""
     return LevelCell(
         sort=level.requested,
         requested=format_quantity(level.requested, level.unit),
-        achieved=format_quantity(level.achieved, level.unit) if known and level.achieved is not None else "",
+        achieved=f"{used}{format_quantity(level.achieved, level.unit)}"
+        if known and level.achieved is not None
+        else "",
         verdict=level.verdict.value,
         mark=VERDICT_MARKS[level.verdict],
         note="; ".join(filter(None, (level.mechanism, level.note))),

@@ -51,6 +51,8 @@ class LevelSummary:
         asked for.
     worst_held
         The worst of those that were held.
+    least_slack, most_slack
+        Of what the subject used where the cap never bound; ``None`` where it always did.
     """
 
     variable: str
@@ -60,6 +62,8 @@ class LevelSummary:
     worst: float | None
     median: float | None
     worst_held: float | None
+    least_slack: float | None = None
+    most_slack: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,13 @@ class Summary:
 
 
 def deviation(level: LevelRecord) -> float | None:
-    """Relative deviation of an achieved level; ``None`` where nothing was asked for or nothing was used."""
-    if level.achieved is None or not math.isfinite(level.requested) or level.requested == 0:
+    """Relative deviation of an achieved level; ``None`` where nothing was asked for, or the cap never bound."""
+    if (
+        level.achieved is None
+        or level.verdict is LevelVerdict.SLACK
+        or not math.isfinite(level.requested)
+        or level.requested == 0
+    ):
         return None
     return level.achieved / level.requested - 1
 
@@ -185,6 +194,11 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
         judged = [level for level in levels if level.verdict in (LevelVerdict.HELD, LevelVerdict.MISSED)]
         deviations = [d for d in map(deviation, judged) if d is not None]
         held = [d for d in (deviation(level) for level in judged if level.verdict is LevelVerdict.HELD) if d]
+        used = [
+            level.achieved
+            for level in levels
+            if level.verdict is LevelVerdict.SLACK and level.achieved is not None and math.isfinite(level.achieved)
+        ]
         mechanisms = dict.fromkeys(level.mechanism for level in levels if level.mechanism != "none")
         verdicts = {verdict.value: sum(level.verdict is verdict for level in levels) for verdict in LevelVerdict}
         summaries.append(
@@ -196,6 +210,8 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
                 worst=max(deviations, key=abs) if deviations else None,
                 median=statistics.median(map(abs, deviations)) if deviations else None,
                 worst_held=max(held, key=abs) if held else None,
+                least_slack=min(used, default=None),
+                most_slack=max(used, default=None),
             )
         )
     return tuple(summaries)

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
 from insitu.orchestrator.report.wording import count, number, percent, signed_percent
-from insitu.orchestrator.store.records import StoredTrial
+from insitu.orchestrator.store.records import LevelVerdict, StoredTrial
 from insitu.orchestrator.store.states import SPOILT
+from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
     from insitu.orchestrator.estimation.fit import Fit
@@ -77,7 +78,7 @@ def _estimates(fit: Fit) -> Table:
 def _levels(levels: tuple[LevelSummary, ...]) -> Table:
     table = _table("Achieved against requested", "variable", "median off", "worst off", "verdicts", "held by")
     for level in levels:
-        verdicts = ", ".join(f"{amount} {verdict}" for verdict, amount in level.verdicts.items())
+        verdicts = ", ".join(_verdict(level, verdict) for verdict in level.verdicts)
         table.add_row(
             Text(level.variable),
             "-" if level.median is None else percent(level.median),
@@ -86,6 +87,15 @@ def _levels(levels: tuple[LevelSummary, ...]) -> Table:
             Text(", ".join(level.mechanisms) or "-"),
         )
     return table
+
+
+def _verdict(level: LevelSummary, verdict: str) -> str:
+    """How many; of what was slack also what the subject used, since its level was not reached, nor missed."""
+    text = f"{level.verdicts[verdict]} {verdict}"
+    if verdict != LevelVerdict.SLACK.value or level.least_slack is None or level.most_slack is None:
+        return text
+    ends = dict.fromkeys(format_quantity(one, level.unit) for one in (level.least_slack, level.most_slack))
+    return f"{text} (used {' to '.join(ends)})"
 
 
 def _spoilt(trials: list[StoredTrial]) -> Table:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.units import FRACTION, format_quantity
 
 
 def percent(share: float, digits: int = 2) -> str:
@@ -80,7 +80,9 @@ _PREFIXES = (
 
 
 def axis_scale(largest: float, unit: str) -> Scale:
-    """Choose a prefix by the largest value on an axis; cores and plain numbers take none."""
+    """Choose a prefix by the largest value there; cores and plain numbers take none, fractions are in percent."""
+    if unit == FRACTION:
+        return Scale(100.0, "%")
     if unit not in ("B", "B/s", "s") or not math.isfinite(largest) or largest <= 0:
         return Scale(1.0, unit)
     for size, prefix in _PREFIXES:

@@ -41,7 +41,7 @@
     Plotly.react(place, traces, layout(axis(curve.x_title, scale), axis(curve.y_title, { rangemode: "tozero" })), config);
   }
 
-  const verdicts = { held: ["held", "circle"], slack: ["slack", "circle-open"], missed: ["missed", "x"], disturbed: ["disturbed", "diamond-open"] };
+  const verdicts = { held: ["held", "circle"], missed: ["missed", "x"], disturbed: ["disturbed", "diamond-open"] };
   function drawCheck() {
     const place = byId("check");
     if (!place) return;

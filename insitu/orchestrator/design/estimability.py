@@ -1,0 +1,163 @@
+"""What planned trials can tell of a law, foreseen before any of them is executed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from insitu.orchestrator.causal.expression import Array, names
+from insitu.orchestrator.causal.law import Law
+from insitu.orchestrator.causal.rank import mixed_columns
+from insitu.orchestrator.plan.types import Role, Variable
+from insitu.orchestrator.store.records import PlannedTrial
+
+
+@dataclass(frozen=True, slots=True)
+class Confounding:
+    """Parameters that the trials mix up.
+
+    Attributes
+    ----------
+    parameters
+        In the order of the law.
+    constant
+        Variables of their terms that stand at one level in every trial.
+    separating
+        Variables of their terms that a plan can set, each of which separates them if it varies.
+    together
+        Variables that separate them only if all of these vary; empty with `separating`, or if nothing does.
+    """
+
+    parameters: tuple[str, ...]
+    constant: tuple[str, ...]
+    separating: tuple[str, ...]
+    together: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a fit of the law will find.
+
+    Attributes
+    ----------
+    trials
+        At whose levels the law is finite.
+    estimated
+        Parameters whose terms are not zero in every trial: those that a fit has.
+    silent
+        The others.
+    """
+
+    trials: int
+    estimated: tuple[str, ...]
+    silent: tuple[str, ...]
+    confounded: tuple[Confounding, ...]
+
+    @property
+    def missing_trials(self) -> int:
+        """How many more a fit needs: one more than it has parameters, for the intervals."""
+        return max(0, len(self.estimated) + 1 - self.trials)
+
+    @property
+    def can_be_fitted(self) -> bool:
+        return not self.missing_trials and not self.confounded
+
+
+def forecast(
+    law: Law, trials: Sequence[PlannedTrial], variables: Mapping[str, Variable], *, at_best: bool = False
+) -> Forecast:
+    """Foresee what a fit of the law to these trials can tell apart.
+
+    A variable that no plan sets may take any value, another one in each trial; so parameters that come out as
+    confounded are so whatever it does.
+
+    Parameters
+    ----------
+    at_best
+        What is not applied leaves its variable to the machine. Such a level is taken to be the same in all trials,
+        or `at_best` to differ among them, and to be free of charge where it takes a term out of the law.
+    """
+    matrix = _Matrix(law, trials, variables, at_best)
+    rows = matrix.rows()
+    counted = matrix.rows(unlimited=True) if at_best else rows
+    alive = np.count_nonzero(counted, axis=0) > 0
+    silent = np.count_nonzero(rows, axis=0) == 0
+    mixed = [one for one in mixed_columns(rows) if not silent[list(one)].any()] if len(rows) else []
+    return Forecast(
+        trials=len(rows),
+        estimated=_chosen(law.parameters, alive),
+        silent=_chosen(law.parameters, silent),
+        confounded=tuple(_confounding(matrix, one) for one in mixed),
+    )
+
+
+def _chosen(parameters: Sequence[str], mask: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(name for name, chosen in zip(parameters, mask, strict=True) if chosen)
+
+
+class _Matrix:
+    """The design matrix of a law at planned levels, with stand-ins for the levels that nobody knows yet."""
+
+    def __init__(
+        self, law: Law, trials: Sequence[PlannedTrial], variables: Mapping[str, Variable], at_best: bool
+    ) -> None:
+        self.law = law
+        self.variables = variables
+        self.planned: dict[str, Array] = {}
+        self.levels: dict[str, Array] = {}
+        assigned = [trial.assignment.as_dict() for trial in trials]
+        for name in law.parents:
+            planned = np.array([levels.get(name, math.nan) for levels in assigned])
+            standing_in = _stand_in(name, planned, one_each=at_best or bool(np.isnan(planned).any()))
+            self.planned[name] = np.where(np.isnan(planned), standing_in, planned)
+            self.levels[name] = np.where(np.isfinite(planned), planned, standing_in)
+
+    def rows(self, varied: Collection[str] = (), *, unlimited: bool = False) -> Array:
+        """Rows that are finite, shape (n, p).
+
+        Parameters
+        ----------
+        varied
+            Variables that take another level in each trial, instead of those planned.
+        unlimited
+            Whether what is not applied is unlimited, rather than at a level that the machine gives.
+        """
+        levels = dict(self.planned if unlimited else self.levels)
+        for name in varied:
+            levels[name] = _stand_in(name, self.planned[name], one_each=True)
+        count = len(next(iter(levels.values()), np.zeros(1)))
+        rows = self.law.design_matrix(levels)
+        whole = np.broadcast_to(rows, (count, rows.shape[1]))
+        return whole[np.isfinite(whole).all(axis=1)]
+
+    def mixes(self, columns: Sequence[int], varied: Collection[str]) -> bool:
+        """Whether some of these columns are still mixed up, if some variables vary."""
+        return any(set(columns) & set(one) for one in mixed_columns(self.rows(varied)))
+
+
+def _stand_in(name: str, planned: Array, *, one_each: bool) -> Array:
+    """Levels of the size of the planned ones, by which no two terms agree by chance; the same at every call."""
+    known = np.abs(planned[np.isfinite(planned) & (planned != 0)])
+    size = float(np.median(known)) if len(known) else 1.0
+    rng = np.random.default_rng(list(name.encode()))
+    return size * np.exp(rng.normal(0.0, 0.5, len(planned) if one_each else 1)) * np.ones(len(planned))
+
+
+def _confounding(matrix: _Matrix, columns: Sequence[int]) -> Confounding:
+    parameters = tuple(matrix.law.parameters[index] for index in columns)
+    terms = [term.coefficient for term in matrix.law.terms if term.parameter in parameters]
+    inside = dict.fromkeys(name.name for term in terms for name in names(term))
+    own = [name for name in matrix.law.parents if name in inside]
+    can_vary = [name for name in own if matrix.variables[name].role in (Role.SET, Role.PARAMETER)]
+    separating = tuple(name for name in can_vary if not matrix.mixes(columns, [name]))
+    all_at_once = not separating and len(can_vary) > 1 and not matrix.mixes(columns, can_vary)
+    return Confounding(
+        parameters=parameters,
+        constant=tuple(name for name in can_vary if np.ptp(matrix.levels[name]) == 0),
+        separating=separating,
+        together=tuple(can_vary) if all_at_once else (),
+    )

@@ -1,0 +1,167 @@
+"""What speaks against a plan although it can be executed: a goal out of reach is an error, the rest are doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from insitu.injectors.options import Schedule
+from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
+from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.estimation.analysis import outcome_of
+from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
+from insitu.orchestrator.plan.types import Factor, Plan
+from insitu.orchestrator.units import format_quantity
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.experiment import Experiment
+    from insitu.orchestrator.store.records import PlannedTrial
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something that is likely not meant, and no reason to refuse a plan."""
+
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+def doubts_of(
+    experiment: Experiment, trials: Sequence[PlannedTrial], inventory: Inventory | None
+) -> tuple[Doubt, ...]:
+    """Look at planned trials before they are executed.
+
+    Raises
+    ------
+    InputError
+        If the plan has a goal, and no result of these trials could answer it.
+    """
+    return (*_about_the_fit(experiment, trials), *_about_windows(experiment, inventory))
+
+
+def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+    plan, variables = experiment.plan, experiment.blueprint.variables
+    law = experiment.blueprint.laws[outcome_of(experiment.blueprint, plan.goal)]
+    likely = forecast(law, trials, variables)
+    if not (at_best := forecast(law, trials, variables, at_best=True)).can_be_fitted:
+        doubt = _no_fit(law.variable, at_best, plan)
+        if plan.goal is not None:
+            hint = f"{doubt.hint}; without `goal`, the trials run and are not fitted"
+            raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=hint)
+        yield doubt
+    elif not likely.can_be_fitted:
+        yield _no_fit(law.variable, likely, plan)
+    for name in likely.silent:
+        term = law.term_texts[name]
+        yield Doubt(f"{name} of the law of {law.variable} is not estimated: {term} is zero in every trial")
+    if plan.goal is not None:
+        yield from _about_the_cause(plan, plan.goal.cause, trials)
+
+
+def _goal_place(plan: Plan) -> str:
+    return f"{plan.path}:{plan.goal.line}:{plan.goal.column}: " if plan.goal and plan.goal.line else ""
+
+
+def _no_fit(outcome: str, found: Forecast, plan: Plan) -> Doubt:
+    """Why a law cannot be fitted, and what to change."""
+    remedy = "; ".join(dict.fromkeys(_remedy(one, plan) for one in found.confounded))
+    if found.missing_trials:
+        has = _counted(found.trials, "trial")
+        parameters = f"{_counted(len(found.estimated), 'parameter')} ({', '.join(found.estimated)})"
+        needed = len(found.estimated) + 1
+        return Doubt(
+            f"{has} cannot fit the law of {outcome}, which has {parameters}: at least {needed} are needed, "
+            f"{found.missing_trials} more",
+            remedy or "add levels, or raise design.replicates",
+        )
+    said = "; ".join(_mixed_up(one) for one in found.confounded)
+    return Doubt(f"the law of {outcome} cannot be fitted: {said}", remedy)
+
+
+def _mixed_up(one: Confounding) -> str:
+    text = f"the planned trials do not tell {_listed(one.parameters, 'and')} apart"
+    if one.constant:
+        stand = "stands at one level" if len(one.constant) == 1 else "stand at one level each"
+        text += f", since {_listed(one.constant, 'and')} {stand}"
+    return text
+
+
+def _remedy(one: Confounding, plan: Plan) -> str:
+    listed = {factor.variable for factor in plan.factors}
+    useful, how = (one.separating, "or") if one.separating else (one.together, "and")
+    if not useful:
+        return f"keep one of {_listed(one.parameters, 'and')} in the law: no level of any variable separates them"
+    held = tuple(name for name in useful if name in listed)
+    missing = tuple(name for name in useful if name not in listed)
+    parts = [f"give {_listed(held, how)} another level"] if held else []
+    parts += [f"add {_listed(missing, how)} to factors"] if missing else []
+    return f", {how} ".join(parts)
+
+
+def _about_the_cause(plan: Plan, cause: str, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+    """An effect is a difference between two levels."""
+    levels = {trial.assignment.as_dict()[cause] for trial in trials}
+    if len(levels) > 1:
+        return
+    variable = plan.model.variables[cause]
+    doubt = Doubt(
+        f"{cause} is {format_quantity(levels.pop(), variable.unit)} in every trial, so they show no effect of it",
+        f"give {cause} another level",
+    )
+    if cause in {left.variable for left in plan.factors if left.levels == (variable.rest,)}:
+        yield doubt
+        return
+    raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=doubt.hint)
+
+
+def _about_windows(experiment: Experiment, inventory: Inventory | None) -> Iterator[Doubt]:
+    """Windows of time that cannot open."""
+    plan, here = experiment.plan, experiment.here.name
+    known = {here, *(inventory.nodes if inventory is not None else ())} - {DEFAULT_NODE}
+    for factor in plan.factors:
+        for schedule in (value for _, value in factor.options if isinstance(value, Schedule)):
+            yield from _strangers(plan, factor, schedule, known, here)
+            yield from _too_late(plan, factor, schedule)
+
+
+def _strangers(plan: Plan, factor: Factor, schedule: Schedule, known: set[str], here: str) -> Iterator[Doubt]:
+    for name, _ in schedule.by_node:
+        if name not in known:
+            yield Doubt(
+                f"{_place(plan, factor)}the windows of {factor.variable} never open: no node is named '{name}'",
+                f"this node is '{here}'; others are known from an inventory",
+            )
+    if schedule.by_node and not schedule.on(here):
+        yield Doubt(
+            f"{_place(plan, factor)}{factor.variable} has no window on this node, '{here}': nothing is added here",
+            f"add windows for '{here}', or give one list for all nodes",
+        )
+
+
+def _too_late(plan: Plan, factor: Factor, schedule: Schedule) -> Iterator[Doubt]:
+    timeout_s = plan.guards.trial_timeout_s
+    for name, windows in schedule.by_node or (("", schedule.everywhere),):
+        for window in windows:
+            if window.begin_s >= timeout_s:
+                where = f" on '{name}'" if name else ""
+                yield Doubt(
+                    f"{_place(plan, factor)}the window {window} of {factor.variable}{where} never opens: "
+                    f"a trial is ended after {timeout_s:g} s",
+                    "begin it earlier, or raise guards.trial_timeout",
+                )
+
+
+def _place(plan: Plan, factor: Factor) -> str:
+    return f"{plan.path}:{factor.line}:{factor.column}: " if factor.line else ""
+
+
+def _listed(parts: Sequence[str], last: str) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+def _counted(amount: int, one: str) -> str:
+    return f"{amount} {one if amount == 1 else one + 's'}"

@@ -1,0 +1,226 @@
+"""A plan whose trials cannot answer its goal is refused; what is only likely not meant is a warning."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from insitu.orchestrator import experiment
+from insitu.orchestrator.doubts import doubts_of
+from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.plan.inventory import Inventory
+from tests import plans
+
+MODEL = """\
+variables:
+  size: {unit: B, role: parameter}
+  other: {unit: "", role: parameter}
+  cores: {unit: core, set_by: cpu.cores}
+  load: {unit: "", set_by: anomaly.cpu}
+  faults: {unit: "", measured_by: major_faults}
+  runtime: {unit: s, measured_by: wall_time}
+laws:
+  runtime: LAW
+"""
+PLAN = """\
+name: doubtful
+subject: {command: [echo, "{size}", "{other}"]}
+model: model.yaml
+factors:
+FACTORS
+goal: {effect: cores -> runtime}
+design: {kind: factorial, replicates: 2, baseline_replicates: 1}
+"""
+CORES, SIZE, OTHER = "cores: {levels: [0.4, 0.8]}", "size: {levels: [2 MB, 4 MB]}", "other: {levels: [1, 3]}"
+
+
+def doubts(
+    folder: Path,
+    law: str,
+    *factors: str,
+    goal: bool = True,
+    inventory: Inventory | None = None,
+    baselines: int = 1,
+    replicates: int = 2,
+) -> list[str]:
+    named = {factor.partition(":")[0] for factor in factors}
+    text = PLAN.replace("FACTORS", "\n".join(f"  {factor}" for factor in factors))
+    text = text.replace(
+        "replicates: 2, baseline_replicates: 1", f"replicates: {replicates}, baseline_replicates: {baselines}"
+    )
+    for name in ("size", "other"):
+        text = text if name in named else text.replace(f', "{{{name}}}"', "")
+    if not goal:
+        text = text.replace("goal: {effect: cores -> runtime}\n", "")
+    loaded, blueprint = experiment.read(plans.write(folder, text, MODEL.replace("LAW", law)))
+    prepared = experiment.prepare(loaded, blueprint, folder)
+    found = doubts_of(prepared, experiment.design_trials(prepared.plan), inventory)
+    return [str(doubt).replace(f"{folder}/", "") for doubt in found]
+
+
+def test_a_sound_plan_raises_none(tmp_path: Path) -> None:
+    assert doubts(tmp_path, "c + a * size + b * size / cores", CORES, SIZE) == []
+
+
+@pytest.mark.parametrize(
+    ("law", "factors", "message", "hint"),
+    [
+        (
+            "c + a * size + b * size / cores",
+            (CORES, "size: {levels: [2 MB]}"),
+            "the planned trials do not tell c and a apart, since size stands at one level",
+            "give size another level",
+        ),
+        (
+            "c + a * size + d * other + b / cores",
+            (CORES, "size: {levels: [2 MB]}", "other: {levels: [1]}"),
+            "the planned trials do not tell c, a and d apart, since size and other stand at one level each",
+            "give size and other another level",
+        ),
+        (
+            "c + a * size / cores + b * 2 * size / cores",
+            (CORES, SIZE),
+            "the planned trials do not tell a and b apart",
+            "keep one of a and b in the law: no level of any variable separates them",
+        ),
+        (
+            "c + b / cores + e * faults + f * 3 * faults",
+            (CORES,),
+            "the planned trials do not tell e and f apart",
+            "keep one of e and f in the law: no level of any variable separates them",
+        ),
+        (
+            "c + a * other + b * other^2 + d * size / cores + e * size * 2 / cores",
+            (CORES, SIZE, OTHER),
+            "the planned trials do not tell c, a and b apart; the planned trials do not tell d and e apart",
+            "give other another level; keep one of d and e in the law",
+        ),
+    ],
+)
+def test_parameters_that_no_trial_tells_apart(
+    tmp_path: Path, law: str, factors: tuple[str, ...], message: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        doubts(tmp_path, law, *factors)
+    place, _, said = caught.value.message.partition(": ")
+    assert place == f"{tmp_path}/plan.yaml:{5 + len(factors)}:16"
+    assert said == f"the law of runtime cannot be fitted: {message}"
+    assert (caught.value.hint or "").startswith(hint)
+    assert (caught.value.hint or "").endswith("without `goal`, the trials run and are not fitted")
+    assert doubts(tmp_path, law, *factors, goal=False)[0].startswith(f"{said}\n  hint: {hint}")
+
+
+def test_too_few_trials(tmp_path: Path) -> None:
+    law = "c + b / cores + d / cores^2"
+    with pytest.raises(InputError) as caught:
+        doubts(tmp_path, law, CORES, replicates=1)
+    assert "3 trials cannot fit the law of runtime, which has 3 parameters (c, b, d)" in caught.value.message
+    assert caught.value.message.endswith(": at least 4 are needed, 1 more")
+    assert (caught.value.hint or "").startswith("add levels, or raise design.replicates; ")
+    assert doubts(tmp_path, law, CORES, replicates=2) == []
+
+
+def test_what_is_measured_may_take_any_value(tmp_path: Path) -> None:
+    assert doubts(tmp_path, "c + e * faults + b / cores", CORES) == []
+
+
+def test_a_term_that_is_zero_in_every_trial_is_not_estimated(tmp_path: Path) -> None:
+    (found,) = doubts(tmp_path, "c + b / cores + d * load", CORES)
+    assert found == "d of the law of runtime is not estimated: load is zero in every trial"
+
+
+def test_a_cause_at_one_level_has_no_effect_to_see(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        doubts(tmp_path, "b * size / cores", "cores: {levels: [0.4]}", SIZE, baselines=0)
+    assert caught.value.message.endswith("cores is 0.4 core in every trial, so they show no effect of it")
+    assert caught.value.hint == "give cores another level"
+
+
+def test_a_cap_that_is_never_applied_is_a_doubt_only(tmp_path: Path) -> None:
+    """What the machine gives may differ between trials, so nobody knows in advance."""
+    first, second = doubts(tmp_path, "c + b / cores", "cores: {levels: [unlimited]}")
+    assert "do not tell c and b apart, since cores stands at one level\n  hint: give cores another level" in first
+    assert second.startswith("cores is unlimited in every trial")
+
+
+LATE = "load: {levels: [0, 2], with: {windows: WINDOWS}}"
+LAW = "c + b / cores + d * load"
+
+
+def windows(folder: Path, text: str, inventory: Inventory | None = None) -> list[str]:
+    return doubts(folder, LAW, CORES, LATE.replace("WINDOWS", text), inventory=inventory)
+
+
+def test_windows_that_open(tmp_path: Path) -> None:
+    assert windows(tmp_path, "[[1 s, 2 s]]") == []
+    assert windows(tmp_path, f"{{{platform.node()}: [[1 s, 90 s]]}}") == []
+
+
+def test_a_window_after_the_end_of_every_trial(tmp_path: Path) -> None:
+    (found,) = windows(tmp_path, "[[1 s, 2 s], [60 s, 61 s]]")
+    assert found.startswith(
+        "plan.yaml:6:3: the window 60 to 61 s of load never opens: a trial is ended after 60 s"
+    )
+
+
+def test_windows_of_an_unknown_node(tmp_path: Path) -> None:
+    unknown, none_here = windows(tmp_path, "{nowhere: [[1 s, 2 s]]}")
+    assert unknown.startswith("plan.yaml:6:3: the windows of load never open: no node is named 'nowhere'")
+    assert none_here.startswith("plan.yaml:6:3: load has no window on this node")
+    known = Inventory(tmp_path, {"nowhere": experiment.read(tmp_path / "plan.yaml")[0].blast_radius})
+    (none_here,) = windows(tmp_path, "{nowhere: [[1 s, 2 s]]}", known)
+    assert none_here.startswith("plan.yaml:6:3: load has no window on this node")
+
+
+def insitu(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "insitu", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_check_repeats_what_it_was_told(tmp_path: Path) -> None:
+    plans.write(tmp_path)
+    (tmp_path / "nodes.yaml").write_text("nodes: {default: {blast_radius: {cores: 1}}}\n")
+    for options in (
+        [],
+        ["--out", "a b"],
+        ["--inventory", "nodes.yaml"],
+        ["--out", "x", "--inventory", "nodes.yaml"],
+    ):
+        done = insitu("check", "plan.yaml", *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        said = done.stdout.splitlines()[-1].partition("would run with: ")[2]
+        assert shlex.split(said) == ["insitu", "run", "plan.yaml", *options]
+    (tmp_path / "runs" / "earlier").mkdir(parents=True)
+    done = insitu("check", "plan.yaml", "--out", "runs", cwd=tmp_path)
+    assert shlex.split(done.stdout.splitlines()[-1])[-1].startswith("runs/small-")
+
+
+def test_check_warns_where_no_trial_would_start_now(tmp_path: Path) -> None:
+    guards = "guards: {trial_timeout: 20 s, abort_when: ['host.disk.free < 1000000 GB']}\n"
+    text = plans.PLAN.replace("guards: {trial_timeout: 20 s}\n", guards + "blast_radius: {memory: 900000 GB}\n")
+    plan = plans.write(tmp_path, text)
+    done = insitu("check", str(plan), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "warning: no trial would start now: host.disk.free is " in done.stdout
+    assert "this can pass; a run waits for 60 s (guards.node_wait)" in done.stdout
+    assert "the blast radius has memory 900 TB, more than the " in done.stdout
+    assert "nothing wrong found" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("2 warnings; 10 trials would run with: ")
+    document = json.loads(insitu("check", str(plan), "--json", cwd=tmp_path).stdout)
+    assert len(document["warnings"]) == 2
+
+
+@pytest.mark.parametrize("command", [["check"], ["run"], ["run", "--dry-run"]])
+def test_every_command_refuses_a_goal_out_of_reach(tmp_path: Path, command: list[str]) -> None:
+    one_size = plans.PLAN.replace("[2 MB, 4 MB]", "[2 MB]")
+    plan = plans.write(tmp_path, one_size, plans.MODEL.replace("c + b", "c + a * input_size + b"))
+    done = insitu(*command, str(plan), "--out", str(tmp_path / "run"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "do not tell c and a apart, since input_size stands at one level" in done.stderr
+    assert not (tmp_path / "run").exists()
