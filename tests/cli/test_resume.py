@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from insitu.orchestrator.radius import Radius
 from insitu.orchestrator.store.records import TrialState
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
+from tests.cli.without_ray import insitu
 from tests.injectors import nodes
 from tests.told_node import Node, Watcher
 
@@ -56,18 +55,7 @@ def executed(tmp_path: Path) -> Executed:
 
 
 def resume(directory: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """The command, where ray cannot be imported."""
-    broken = tmp_path / "broken"
-    broken.mkdir(exist_ok=True)
-    (broken / "ray.py").write_text("raise SystemExit('ray was imported')\n")
-    return subprocess.run(
-        [sys.executable, "-m", "insitu", "resume", str(directory)],
-        env=os.environ | {"PYTHONPATH": str(broken)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return insitu("resume", str(directory), broken=tmp_path / "broken")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def show(prepared: Experiment, directory: Path, existing: Path, *, as_json: bool
     from insitu.orchestrator import experiment
     from insitu.orchestrator.execution.rehearsal import rehearse
     from insitu.orchestrator.radius import refuse_crowd
-    from insitu.orchestrator.store.run import refuse_occupied
+    from insitu.orchestrator.store.refusals import refuse_occupied
 
     refuse_occupied(directory)
     refuse_crowd(prepared.radius.allowed, neighbours.other_runs(""))

@@ -77,6 +77,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
             typer.echo(f"nothing left to execute in {directory}{why}")
             typer.echo(f"see it with: insitu show {directory}")
             return
+        machine.require_state_folder()
         with machine.probe_folder(directory) as folder:
             prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
         _refuse_crowd(prepared)
