@@ -7,6 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from insitu.injectors.processes import start_time
@@ -41,18 +42,19 @@ def agent_here() -> Iterator[NodeAgent]:
             yield agent
 
 
-def order(*command: str, levels: tuple[SetLevel, ...] = (), prepare: Program | None = None) -> TrialOrder:
-    """One trial of a command at some levels."""
-    return TrialOrder(
+def order(*command: str, **changes: object) -> TrialOrder:
+    """One trial of a command; `changes` are attributes of the order."""
+    plain = TrialOrder(
         planned=PlannedTrial(1, 1, Assignment(())),
         command=Program(command),
-        prepare=prepare,
+        prepare=None,
         environment=(),
         page_cache="cold",
-        levels=levels,
+        levels=(),
         parameters=(),
         guards=GUARDS,
     )
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def burn(count: int, seconds: float, *levels: SetLevel) -> TrialOrder:
