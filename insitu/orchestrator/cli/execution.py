@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 import signal
 import time
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ _UNFINISHED = ("running", "interrupted", "failed")
 def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
     """Make the run directory with every planned trial in it, and execute them."""
     from insitu import __version__
+    from insitu.injectors.contract import new_run_id
     from insitu.orchestrator import experiment
     from insitu.orchestrator.store.run import RunStore
 
@@ -40,7 +40,7 @@ def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
     _refuse_crowd(prepared)
     facts: dict[str, Json] = {
         "name": plan.name,
-        "run_id": secrets.token_hex(4),
+        "run_id": new_run_id(),
         "created_at": time.time(),
         "status": "running",
         "seed": plan.design.seed,
