@@ -73,12 +73,15 @@ class Network:
         Why the kernel's own delay cannot be used.
     line_problem
         Why the delay line, which takes its place, cannot be used.
+    line_remedy
+        What would let it be used.
     """
 
     problem: str = "it was not examined"
     remedy: str = "insitu doctor"
     netem_problem: str = ""
     line_problem: str = ""
+    line_remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,11 +83,12 @@ def _findings(out: Path) -> list[Finding]:
                     what,
                     "weaker" if what in weaker else "missing",
                     f"{weaker.get(what, 'not measured')} ({here.hierarchies.problem(controller)})",
-                    "run as root",
+                    here.hierarchies.remedy(controller),
                 )
             )
     disk = here.device.name if here.device else here.device_problem
-    findings.append(Finding("disk of the runs", "ok" if here.device else "missing", disk))
+    remedy = "" if here.device else "choose a place on a local disk with --out"
+    findings.append(Finding("disk of the runs", "ok" if here.device else "missing", disk, remedy))
     findings.append(_leftovers())
     return findings
 
