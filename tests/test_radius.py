@@ -179,7 +179,9 @@ def test_caps_that_cannot_be_held_are_refused(judge: Judge, tmp_path: Path) -> N
     with pytest.raises(CannotExecute) as caught:
         judge("{cores: 1.5}", factors=factors, node=nodes.bare_node())
     place = f"({tmp_path / 'plan.yaml'}:5:23)"
-    assert caught.value.message == (f"the blast radius' cores {place} cannot be held here: {nodes.NO_PERMISSION}")
+    assert caught.value.message == (
+        f"the blast radius' cores {place} cannot be held here: {nodes.NO_PERMISSION.reason}"
+    )
     judge("{cores: 2}", factors=factors, node=nodes.bare_node())
 
 

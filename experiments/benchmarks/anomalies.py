@@ -5,9 +5,7 @@ Both run in a control group that is read from outside: processor time per second
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import shutil
 import statistics
 import subprocess
@@ -19,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.benchmarks.claims import Claim
+from experiments.benchmarks.trials import group_here, journal_here, undone_after
 from insitu.injectors import cgroups, node
 from insitu.injectors.actuator import Host
 from insitu.injectors.anomalies.actuator import LoadActuator
@@ -26,8 +25,7 @@ from insitu.injectors.anomalies.levels import How
 from insitu.injectors.anomalies.load import Loads
 from insitu.injectors.anomalies.variables import CpuDuty
 from insitu.injectors.contract import Node
-from insitu.injectors.journal import Header, Journal, boot_id
-from insitu.injectors.processes import start_time
+from insitu.injectors.journal import Journal
 from insitu.orchestrator.execution import host
 
 DUTIES = (0.05, 0.2, 0.5, 0.8, 0.95)
@@ -70,36 +68,36 @@ def _once(load: Load, duty: float, processes: int) -> Measured:
     return Measured(used_s / wall_s / processes, max(0.0, other_s) / wall_s)
 
 
-def ours(actuator: LoadActuator, name: str) -> Load:
+def ours(actuator: LoadActuator, journal: Journal, name: str) -> Load:
     @contextmanager
     def load(duty: float, processes: int) -> Iterator[Callable[[], float]]:
         part = Loads((CpuDuty(How(processes=processes)).load(duty),))
-        with actuator.hold(part, name, Host(os.getpid(), {}, Path.cwd(), 60.0)) as in_force:
+        undone = undone_after(journal, actuator.undos(part, name))
+        with undone, actuator.hold(part, name, Host(os.getpid(), {}, Path.cwd(), 60.0)) as in_force:
             yield in_force.columns()["anomaly.cpu.duty:cpu_s"]
 
     return load
 
 
-def theirs(here: Node, name: str) -> Load:
+def theirs(here: Node, journal: Journal, name: str) -> Load:
     @contextmanager
     def load(duty: float, processes: int) -> Iterator[Callable[[], float]]:
-        plan = cgroups.plan_group(here.hierarchies, name, ("cpu", "cpuacct"))
-        cgroups.create(plan)
-        command = ["stress-ng", "--quiet", "--cpu", str(processes), "--cpu-load", str(round(100 * duty))]
-        process = subprocess.Popen(
-            ["sh", "-c", 'for path; do echo 0 > "$path/cgroup.procs"; done; exec ' + " ".join(command), "sh"]
-            + [str(path) for path in plan.paths],
-            stdout=subprocess.DEVNULL,
-        )
-        try:
-            yield lambda: _cpu_s(plan)
-        finally:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(5)
-            for path in plan.paths:
-                cgroups.remove(path)
-            process.wait()
+        with group_here(journal, cgroups.plan_group(here.hierarchies, name, ("cpu", "cpuacct"))) as plan:
+            command = ["stress-ng", "--quiet", "--cpu", str(processes), "--cpu-load", str(round(100 * duty))]
+            process = subprocess.Popen(
+                ["sh", "-c", 'for path; do echo 0 > "$path/cgroup.procs"; done; exec ' + " ".join(command), "sh"]
+                + [str(path) for path in plan.paths],
+                stdout=subprocess.DEVNULL,
+            )
+            try:
+                yield lambda: _cpu_s(plan)
+            finally:
+                process.terminate()
+                try:
+                    process.wait(5)
+                except subprocess.TimeoutExpired:
+                    cgroups.kill_members(plan.paths[0])
+                    process.wait()
 
     return load
 
@@ -118,15 +116,10 @@ def main() -> list[Claim]:
     """Print both errors at each level, averaged over turns, and whether ours is the smaller."""
     if os.geteuid() != 0 or shutil.which("stress-ng") is None:
         return [Claim(*_CLAIM, "needs root, for control groups, and stress-ng", None)]
-    run = f"bench{secrets.token_hex(3)}"
-    with tempfile.TemporaryDirectory() as folder:
-        here = node.survey(Path(folder))
-        header = Header(run, os.getpid(), start_time(os.getpid()), boot_id(), "")
-        with (
-            Journal(Path(folder), header) as journal,
-            closing(LoadActuator(here, Path(folder), journal)) as actuator,
-        ):
-            return [_compare(ours(actuator, f"insitu-{run}-ours"), theirs(here, f"insitu-{run}-peer"))]
+    with tempfile.TemporaryDirectory() as folder, journal_here() as journal:
+        here, mark = node.survey(Path(folder)), journal.header.ownership.prefix
+        with closing(LoadActuator(here, Path(folder), journal)) as actuator:
+            return [_compare(ours(actuator, journal, f"{mark}-ours"), theirs(here, journal, f"{mark}-peer"))]
 
 
 def _compare(our_load: Load, their_load: Load) -> Claim:

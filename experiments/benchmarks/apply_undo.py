@@ -8,16 +8,17 @@ is made.
 
 from __future__ import annotations
 
-import secrets
 import statistics
 import subprocess
 import time
 from pathlib import Path
 
 from experiments.benchmarks.claims import Claim, Off, worst
+from experiments.benchmarks.trials import journal_here
 from insitu.injectors import cgroups
 from insitu.injectors.cgroups import PRESSURE, GroupPlan
-from insitu.injectors.contract import Ownership
+from insitu.injectors.contract import Node
+from insitu.injectors.journal import Journal
 from insitu.injectors.node import survey
 from insitu.injectors.registry import injectors
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
@@ -52,8 +53,12 @@ def member_of(plan: GroupPlan) -> subprocess.Popen[bytes]:
 
 def main(rounds: int = 200) -> list[Claim]:
     """Print the medians over `rounds` per variable."""
-    here, run = survey(Path.cwd()), f"bench{secrets.token_hex(4)}"
-    owner = Ownership(run)
+    with journal_here() as journal:
+        return _measure(survey(Path.cwd()), journal, rounds)
+
+
+def _measure(here: Node, journal: Journal, rounds: int) -> list[Claim]:
+    owner = journal.header.ownership
     medians: list[Off] = []
     print(f"{'variable':18}{'apply':>10}{'undo':>10}{'both':>10}{'p90':>10}{'target':>9}")
     for variable, level in LEVELS.items():
@@ -67,8 +72,9 @@ def main(rounds: int = 200) -> list[Claim]:
         undone: list[float] = []
         for number in range(rounds):
             plan = cgroups.plan_group(here.hierarchies, f"{owner.prefix}-{number}", controllers)
-            cgroups.create(plan)
             undos = [Undo(UndoKind.CGROUP, str(path)) for path in plan.paths]
+            intent = journal.intend(undos)
+            cgroups.create(plan)
             member = member_of(plan)
             begin = time.perf_counter()
             for setting in settings:
@@ -80,6 +86,7 @@ def main(rounds: int = 200) -> list[Claim]:
             undone.append(time.perf_counter() - begin)
             if failures:
                 raise RuntimeError("; ".join(failures))
+            journal.done(intent)
         both = [sum(pair) for pair in zip(applied, undone, strict=True)]
         middle, p90 = statistics.median(both), statistics.quantiles(both, n=10)[-1]
         print(

@@ -22,14 +22,12 @@ from pathlib import Path
 from experiments.benchmarks.claims import Claim, Off, worst
 from experiments.benchmarks.far_end import FarEnd, far_end
 from experiments.benchmarks.pings import gateway_of, round_trips_s
-from experiments.benchmarks.trials import agent_here, order
+from experiments.benchmarks.trials import agent_here, journal_here, order
 from insitu.injectors.actuator import Host
-from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.network import support
 from insitu.injectors.network.actuator import LinkActuator
 from insitu.injectors.network.line import CARRIES_BYTES_PER_S
 from insitu.injectors.network.link import Link
-from insitu.injectors.processes import start_time
 from insitu.orchestrator.execution.agent import NodeAgent
 from insitu.orchestrator.execution.orders import SetLevel
 from insitu.orchestrator.store.records import TrialRecord, TrialState
@@ -201,10 +199,9 @@ def wire() -> list[Claim]:
 
 @contextmanager
 def _actuator() -> Iterator[tuple[LinkActuator, Path]]:
-    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-        header = Header("bench", os.getpid(), start_time(os.getpid()), boot_id(), "")
-        with Journal(Path(folder), header) as journal, LinkActuator(journal) as actuator:
-            yield actuator, Path(folder)
+    own_folder = tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-")
+    with own_folder as folder, journal_here() as journal, LinkActuator(journal) as actuator:
+        yield actuator, Path(folder)
 
 
 def _timed(actuator: LinkActuator, link: Link, folder: Path, rounds: int) -> tuple[list[float], list[float]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from experiments.benchmarks.trials import group_here, journal_here
 from insitu.injectors import cgroups, node
 from insitu.injectors.cgroups import PRESSURE
 from insitu.orchestrator.execution.sampler import Sampler
@@ -28,17 +28,14 @@ def cost_s(take: Callable[[], object], rounds: int = 2000) -> float:
 def main() -> None:
     """Print the cost per sample and the shares of a core."""
     here = node.survey(Path.cwd())
-    name = f"insitu-bench{secrets.token_hex(3)}"
-    plan = cgroups.plan_group(here.hierarchies, name, ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE))
-    cgroups.create(plan)
-    try:
-        sampler = Sampler(plan.directories, here.hierarchies, here.device)
-        sampler.follow(os.getpid())
-        ours = cost_s(lambda: sampler.take(0.0))
-        sampler.close()
-    finally:
-        for path in plan.paths:
-            cgroups.remove(path)
+    controllers = ("cpu", "cpuacct", "io", "memory", "pids", PRESSURE)
+    with journal_here() as journal:
+        planned = cgroups.plan_group(here.hierarchies, f"{journal.header.ownership.prefix}-own", controllers)
+        with group_here(journal, planned) as plan:
+            sampler = Sampler(plan.directories, here.hierarchies, here.device)
+            sampler.follow(os.getpid())
+            ours = cost_s(lambda: sampler.take(0.0))
+            sampler.close()
     print(f"{'':10}{'per sample':>12}{'at 20 Hz':>12}{f'at {1 / SAMPLE_INTERVAL_S:.0f} Hz':>12}")
     print(f"{'insitu':10}{ours * 1e6:>9.0f} us{ours * 20:>12.2%}{ours / SAMPLE_INTERVAL_S:>12.2%}")
     try:

@@ -1,15 +1,22 @@
-"""Trials on this machine without ray: the node's agent in this process, and orders for it."""
+"""Trials on this machine without ray: the agent in this process, orders for it, and groups that end with us."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from insitu.injectors import cgroups
+from insitu.injectors.cgroups import GroupPlan
+from insitu.injectors.contract import new_run_id
+from insitu.injectors.errors import UndoFailed
+from insitu.injectors.journal import Header, Journal, boot_id, state_folder
+from insitu.injectors.lease import Lease
 from insitu.injectors.processes import start_time
+from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder
 from insitu.orchestrator.plan.types import Guards
@@ -35,24 +42,54 @@ for _ in range(count - 1): os.wait()
 def agent_here() -> Iterator[NodeAgent]:
     """An agent with a workspace of its own below the working folder."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-        run = f"bench{secrets.token_hex(4)}"
+        run = new_run_id()
         setup = AgentSetup(run, Path(folder) / "work", Path(folder) / "run", os.getpid(), start_time(os.getpid()))
         with closing(NodeAgent(setup)) as agent:
             yield agent
 
 
-def order(*command: str, levels: tuple[SetLevel, ...] = (), prepare: Program | None = None) -> TrialOrder:
-    """One trial of a command at some levels."""
-    return TrialOrder(
+@contextmanager
+def journal_here() -> Iterator[Journal]:
+    """A journal where ``insitu recover`` looks, and a guard that undoes what it says when we are killed."""
+    header = Header(new_run_id(), os.getpid(), start_time(os.getpid()), boot_id(), "")
+    with Journal(state_folder(), header) as journal, Lease(journal.path):
+        yield journal
+
+
+@contextmanager
+def undone_after(journal: Journal, undos: Sequence[Undo]) -> Iterator[None]:
+    """Make things inside this context that `undos` take away again, whatever happens."""
+    intent = journal.intend(undos)
+    try:
+        yield
+    finally:
+        if failures := carry_out_all(undos, journal.header.ownership):
+            raise UndoFailed("; ".join(failures), "insitu recover")
+        journal.done(intent)
+
+
+@contextmanager
+def group_here(journal: Journal, plan: GroupPlan) -> Iterator[GroupPlan]:
+    """A control group for a while."""
+    cgroups.refuse_existing(plan)
+    with undone_after(journal, [Undo(UndoKind.CGROUP, str(path)) for path in plan.paths]):
+        cgroups.create(plan)
+        yield plan
+
+
+def order(*command: str, **changes: object) -> TrialOrder:
+    """One trial of a command; `changes` are attributes of the order."""
+    plain = TrialOrder(
         planned=PlannedTrial(1, 1, Assignment(())),
         command=Program(command),
-        prepare=prepare,
+        prepare=None,
         environment=(),
         page_cache="cold",
-        levels=levels,
+        levels=(),
         parameters=(),
         guards=GUARDS,
     )
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def burn(count: int, seconds: float, *levels: SetLevel) -> TrialOrder:

@@ -17,19 +17,27 @@ def device_under(folder: Path) -> tuple[Device | None, str]:
     an anonymous device; a device mapper or md device is itself a whole disk and can be throttled.
     """
     number = os.stat(folder).st_dev
+    where = mount_point(folder)  # the folder itself may be there for the look only
     major, minor = os.major(number), os.minor(number)
     kind = _file_system(number)
     if major == 0:
-        what = f"{folder} is on {kind or 'a file system'} without a disk of its own"
-        return None, f"{what}; choose a run directory on a local disk with --out"
+        return None, f"{where} is on {kind or 'a file system'} without a disk of its own"
     entry = (_SYS / f"dev/block/{major}:{minor}").resolve()
     if not entry.is_dir():
-        return None, f"the disk {major}:{minor} under {folder} is not visible in /sys"
+        return None, f"the disk {major}:{minor} under {where} is not visible in /sys"
     if (entry / "partition").exists():
         entry = entry.parent
     if not (entry / "stat").exists() or not (entry / "dev").exists():
-        return None, f"{entry.name} under {folder} is not a disk that the kernel throttles"
+        return None, f"{entry.name} under {where} is not a disk that the kernel throttles"
     return Device((entry / "dev").read_text().strip(), entry.name), ""
+
+
+def mount_point(folder: Path) -> Path:
+    """Where the file system that holds a folder is mounted."""
+    folder = folder.resolve()
+    while not folder.is_mount():
+        folder = folder.parent
+    return folder
 
 
 def _file_system(number: int) -> str:

@@ -16,6 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from insitu.injectors.cgroup_problems import (
+    Problem,
+    absent,
+    no_permission,
+    not_handed_on,
+    not_mounted,
+    not_visible,
+    read_only,
+)
 from insitu.injectors.errors import ForeignState, NotSettable, UndoFailed
 
 if TYPE_CHECKING:
@@ -46,21 +55,29 @@ class Hierarchies:
     parents
         Controller to the directory that children are made in.
     problems
-        Controller to the reason why there is no usable parent.
+        Controller to why there is no usable parent; one that is not named is not offered by the kernel.
     own
         Controller to the group that this process is in: its limits are those of whoever started us.
     """
 
     version: Mapping[str, int]
     parents: Mapping[str, Path]
-    problems: Mapping[str, str]
+    problems: Mapping[str, Problem]
     own: Mapping[str, Path] = field(default_factory=dict)
 
     def usable(self, controller: str) -> bool:
         return controller in self.parents
 
     def problem(self, controller: str) -> str:
-        return self.problems.get(controller, f"this kernel offers no {controller} controller")
+        """Why a controller is not usable."""
+        return self._problem(controller).reason
+
+    def remedy(self, controller: str) -> str:
+        """What would make it usable."""
+        return self._problem(controller).remedy
+
+    def _problem(self, controller: str) -> Problem:
+        return self.problems.get(controller) or absent(controller, _VERSION_1_NAMES.get(controller, controller))
 
 
 def discover(proc: Path = Path("/proc")) -> Hierarchies:
@@ -73,7 +90,7 @@ def discover(proc: Path = Path("/proc")) -> Hierarchies:
     groups: dict[str, Path] = {}
     version: dict[str, int] = {}
     parents: dict[str, Path] = {}
-    problems: dict[str, str] = {}
+    problems: dict[str, Problem] = {}
     unified: Path | None = None
     for line in (proc / "self/mountinfo").read_text().splitlines():
         fields = line.split(" ")
@@ -86,13 +103,16 @@ def discover(proc: Path = Path("/proc")) -> Hierarchies:
                 if old in options and old in own:
                     version[name] = 1
                     groups[name] = _own_directory(mount_point, root, own[old])
-                    _offer(name, groups[name], parents, problems)
+                    _offer(name, 1, groups[name], parents, problems)
     if unified is not None:
         unbound = [name for name in _delegable(unified) if name not in version]
         parent = _delegating_ancestor(unified, unbound)
         for name in (*unbound, PRESSURE):
             version[name], groups[name] = 2, unified
-            _offer(name, parent, parents, problems)
+            _offer(name, 2, parent, parents, problems)
+    for name, old in _VERSION_1_NAMES.items():
+        if name not in version and old in own:
+            problems[name] = not_mounted(name, old)
     return Hierarchies(version, parents, problems, groups)
 
 
@@ -130,21 +150,21 @@ def _delegating_ancestor(start: Path, controllers: Iterable[str]) -> Path:
     return best
 
 
-def _offer(name: str, parent: Path, parents: dict[str, Path], problems: dict[str, str]) -> None:
+def _offer(name: str, version: int, parent: Path, parents: dict[str, Path], problems: dict[str, Problem]) -> None:
     if not parent.is_dir():
-        problems[name] = f"the {name} group {parent} of this process is not visible here"
+        problems[name] = not_visible(name, parent)
     elif os.statvfs(parent).f_flag & os.ST_RDONLY:
-        problems[name] = f"the {name} hierarchy is mounted read-only at {parent}"
+        problems[name] = read_only(name, parent)
     elif not os.access(parent, os.W_OK | os.X_OK):
-        problems[name] = f"no permission to make groups in {parent}"
+        problems[name] = no_permission(parent, version)
     elif name not in (PRESSURE, *_VERSION_1_NAMES):
-        problems[name] = "not used"
+        problems[name] = Problem("not used", "")
     elif (
         (parent / "cgroup.subtree_control").exists()
         and name != PRESSURE
         and name not in (parent / "cgroup.subtree_control").read_text().split()
     ):
-        problems[name] = f"no group above this process hands the {name} controller to its children"
+        problems[name] = not_handed_on(name)
     else:
         parents[name] = parent
 

@@ -55,7 +55,7 @@ def why_not(caps: Caps, node: Node) -> tuple[str, str]:
     """Why this node cannot hold the caps, and the remedy; both empty if it can."""
     for controller in caps.controllers:
         if not node.hierarchies.usable(controller):
-            return node.hierarchies.problem(controller), "run as root, or in a group with the controller delegated"
+            return node.hierarchies.problem(controller), node.hierarchies.remedy(controller)
     return "", ""
 
 

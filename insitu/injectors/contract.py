@@ -7,6 +7,7 @@ rest, the same way for all: check, snapshot, journal, apply, read back, undo, ve
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,12 +73,15 @@ class Network:
         Why the kernel's own delay cannot be used.
     line_problem
         Why the delay line, which takes its place, cannot be used.
+    line_remedy
+        What would let it be used.
     """
 
     problem: str = "it was not examined"
     remedy: str = "insitu doctor"
     netem_problem: str = ""
     line_problem: str = ""
+    line_remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +365,15 @@ class Injector(Protocol):
     def probes(self, node: Node) -> tuple[Probe, ...]:
         """Columns that `achieved` needs beyond those that every trial has."""
         return ()
+
+
+RUN_ID = "[0-9a-f]{8}"
+"""Pattern of the ids that runs get: what is named otherwise after the mark is somebody else's."""
+
+
+def new_run_id() -> str:
+    """An id for a run."""
+    return secrets.token_hex(4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class CpuCores(Injector):
                 high=float(node.cpus),
                 weaker=True,
                 reason=node.hierarchies.problem("cpu"),
-                remedy="run as root, or in a delegated group, to use the CFS quota",
+                remedy=f"to use the CFS quota: {node.hierarchies.remedy('cpu')}",
             ).capped(node)
         mechanism = f"cgroup{node.hierarchies.version['cpu']}.cpu.cfs"
         return Capability(self.variable, self.unit, mechanism, low=low, high=float(node.cpus)).capped(node)

@@ -37,7 +37,7 @@ class CpuSet(Injector):
         if node.hierarchies.usable("cpuset"):
             mechanism, weaker, reason = f"cgroup{node.hierarchies.version['cpuset']}.cpuset", False, ""
         else:
-            remedy = "run as root, with the cpuset controller mounted, so that the subject cannot change it"
+            remedy = f"for a set that the subject cannot leave: {node.hierarchies.remedy('cpuset')}"
         high = float(len(_processors(node)))
         capability = Capability(self.variable, self.unit, mechanism, 1.0, high, weaker, reason, remedy, step=1.0)
         return capability.capped(node)

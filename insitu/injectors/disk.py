@@ -46,7 +46,7 @@ class _DiskThrottle(Injector):
         reason, remedy = "", ""
         if not node.hierarchies.usable("io"):
             reason = node.hierarchies.problem("io")
-            remedy = "run as root, with the io (blkio) controller mounted"
+            remedy = node.hierarchies.remedy("io")
         elif node.device is None:
             reason = node.device_problem
             remedy = "choose a run directory on a local disk with --out"

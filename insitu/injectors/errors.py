@@ -33,3 +33,7 @@ class ForeignState(InjectorError):
 
 class UndoFailed(InjectorError):
     """After the undo, something is still there."""
+
+
+class NoJournal(InjectorError):
+    """The journal cannot be written, so nothing may be changed."""

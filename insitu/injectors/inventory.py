@@ -1,4 +1,4 @@
-"""Everything on this node that carries our mark, by looking only.
+"""Everything on this node that carries the mark of a run (``insitu-`` and its id, eight digits), by looking only.
 
 What belongs to a run of another state folder is told by its guard, which names the run's journal in its command
 line and lives as long as the run.
@@ -15,11 +15,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from insitu.injectors import session
+from insitu.injectors.contract import RUN_ID
 from insitu.injectors.journal import state_folder
 from insitu.injectors.processes import Process, all_pids, command_of, environment_of
 from insitu.injectors.recovery import MARK
 
-_RUN = re.compile(rf"{MARK}(\w+)")
+_RUN = re.compile(rf"(?<![\w-]){MARK}({RUN_ID})(?!\w)")
+"""Whatever else begins with the mark is somebody else's, such as a folder named after this program."""
 _GUARD = "insitu.injectors.guard"
 
 
@@ -42,7 +44,7 @@ class Marked:
     name
         Path, interface, mount point, or process id.
     run
-        Id of the run, empty where the mark does not tell.
+        Id of the run.
     detail
         What else there is to know: the namespace, the command line.
     """
@@ -69,7 +71,7 @@ def control_groups() -> Iterator[Marked]:
     """Groups of all hierarchies, at any depth; what is below a marked one is not listed again."""
     for top in sorted({fields[4] for fields in _mount_table("self") if _type_of(fields).startswith("cgroup")}):
         for path, names, _ in os.walk(top):
-            for name in [name for name in names if name.startswith(MARK)]:
+            for name in [name for name in names if _is_marked(name)]:
                 names.remove(name)
                 yield Marked(Kind.GROUP, f"{path}/{name}", run_of(name))
 
@@ -78,11 +80,11 @@ def mounts() -> Iterator[Marked]:
     """Marked mounts of every namespace; those of another namespace are counted, since they end with it."""
     ours = _namespace("self", "mnt")
     for namespace, pid in _namespaces("mnt").items():
-        marked = [fields for fields in _mount_table(pid) if _is_marked_mount(fields)]
+        marked = [fields for fields in _mount_table(pid) if _run_of_mount(fields)]
         if namespace == ours:
-            yield from (Marked(Kind.MOUNT, fields[4], run_of(fields[4])) for fields in marked)
+            yield from (Marked(Kind.MOUNT, fields[4], _run_of_mount(fields)) for fields in marked)
         elif marked:
-            run = next(filter(None, (run_of(f"{fields[3]} {fields[4]}") for fields in marked)), "")
+            run = _run_of_mount(marked[0])
             yield Marked(Kind.MOUNT, namespace, run, f"{len(marked)} mounts in the namespace of process {pid}")
 
 
@@ -94,9 +96,9 @@ def network_interfaces() -> Iterator[Marked]:
         yield from (Marked(Kind.NETWORK, name, run_of(name), where) for name in _interfaces(pid))
     for alias in sorted(Path("/sys/class/net").glob("*/ifalias")):
         name, text = alias.parent.name, _text(alias)
-        if text.startswith(MARK) and not name.startswith(MARK):
+        if _is_marked(text) and not _is_marked(name):
             yield Marked(Kind.NETWORK, name, run_of(text), f"alias {text}")
-    for path in sorted(Path("/run/netns").glob(f"{MARK}*")):
+    for path in filter(_is_marked_path, sorted(Path("/run/netns").glob(f"{MARK}*"))):
         yield Marked(Kind.NETWORK, str(path), run_of(path.name), "named namespace")
 
 
@@ -105,17 +107,22 @@ def processes() -> Iterator[Marked]:
     for pid in all_pids():
         command = command_of(pid)
         environment = " ".join(word for word in environment_of(pid) if word.startswith(f"{session.VARIABLE}="))
-        groups = " ".join(line for line in _lines(pid, "cgroup") if f"/{MARK}" in line)
+        groups = " ".join(line for line in _lines(pid, "cgroup"))
         module = command[2] if len(command) > 2 and command[1] == "-m" else ""
-        if pid != os.getpid() and (environment or groups or module.startswith("insitu.")):
-            run = run_of(environment) or run_of(groups) or run_of(" ".join(command))
+        run = (
+            run_of(environment)
+            or run_of(groups)
+            or (run_of(" ".join(command)) if module.startswith("insitu.") else "")
+        )
+        if run and pid != os.getpid():
             yield Marked(Kind.PROCESS, str(pid), run, " ".join(command)[:100].strip())
 
 
 def marked_folders(places: Iterable[Path] = ()) -> Iterator[Marked]:
     """Marked folders and files in the folder for temporary files, and in `places`."""
     for place in dict.fromkeys([Path(tempfile.gettempdir()), *places]):
-        yield from (Marked(Kind.FOLDER, str(path), run_of(path.name)) for path in sorted(place.glob(f"{MARK}*")))
+        marked = filter(_is_marked_path, sorted(place.glob(f"{MARK}*")))
+        yield from (Marked(Kind.FOLDER, str(path), run_of(path.name)) for path in marked)
 
 
 def runs_guarded_elsewhere(folder: Path | None = None) -> frozenset[str]:
@@ -138,9 +145,18 @@ def guards() -> Iterator[tuple[Process, Path]]:
             yield process, journal
 
 
-def _is_marked_mount(fields: list[str]) -> bool:
-    source = fields[fields.index("-", 6) + 2]
-    return source == "insitu" or f"/{MARK}" in fields[3] or f"/{MARK}" in fields[4]
+def _is_marked(name: str) -> bool:
+    """Whether a name begins with the mark of a run."""
+    return _RUN.match(name) is not None
+
+
+def _is_marked_path(path: Path) -> bool:
+    return _is_marked(path.name)
+
+
+def _run_of_mount(fields: list[str]) -> str:
+    """The run that the root or the mount point of a mount speaks of, or nothing."""
+    return run_of(fields[3]) or run_of(fields[4])
 
 
 def _type_of(fields: list[str]) -> str:
@@ -153,7 +169,7 @@ def _mount_table(pid: str) -> list[list[str]]:
 
 def _interfaces(pid: str) -> list[str]:
     names = (line.partition(":")[0].strip() for line in _lines(pid, "net/dev"))
-    return [name for name in names if name.startswith(MARK)]
+    return [name for name in names if _is_marked(name)]
 
 
 def _lines(pid: int | str, file: str) -> list[str]:

@@ -8,23 +8,28 @@ dropped.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from insitu.injectors.contract import Ownership
-from insitu.injectors.errors import ForeignState
+from insitu.injectors.errors import ForeignState, NoJournal
 from insitu.injectors.processes import Process
 from insitu.injectors.undo import Undo, UndoKind
 
 _FORMAT = 2
+_ROOM_BYTES = 65536
+"""What the journals of a run take at most, by far."""
 
 
 def state_folder() -> Path:
@@ -117,10 +122,14 @@ class Journal:
         See `state_folder`.
     header
         Written when the file is made, with this process as the holder.
+
+    Raises
+    ------
+    NoJournal
+        Now or by any method, if the folder or its disk does not take what is to be written.
     """
 
     def __init__(self, folder: Path, header: Header) -> None:
-        _make_durable_folder(folder)
         process = Process.current()
         self.path = folder / f"insitu-{header.run}-{process.pid}.journal"
         self.header = replace(
@@ -132,16 +141,24 @@ class Journal:
         self._next = 0
         self._open: dict[int, tuple[Undo, ...]] = {}
         self._touched: set[Path] = set()
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with _problem_named(folder):
+            self._file = self._begin()
+
+    def _begin(self) -> int:
+        _make_durable_folder(self.path.parent)
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            _require_own(os.fstat(self._file))
-            os.write(self._file, encode(asdict(self.header)))
-            os.fsync(self._file)
-            sync_folders([folder])
+            _require_own(os.fstat(file))
+            line = encode(asdict(self.header))
+            if os.write(file, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file)
+            sync_folders([self.path.parent])
         except OSError:
-            os.close(self._file)
+            os.close(file)
             self.path.unlink(missing_ok=True)
             raise
+        return file
 
     def intend(self, undos: Sequence[Undo], settings: Sequence[str] = ()) -> int:
         """Record undos, durable on return; gives the number to mark them done with.
@@ -155,15 +172,17 @@ class Journal:
             "undo": [asdict(undo) for undo in undos],
             "settings": list(settings),
         }
-        self._append(entry)
-        os.fdatasync(self._file)
+        with _problem_named(self.path.parent):
+            self._append(entry)
+            os.fdatasync(self._file)
         self._open[number] = tuple(undos)
         self._touched |= touched_folders(undos)
         return number
 
     def done(self, number: int) -> None:
         """Record that an intent's undos have been carried out and verified."""
-        self._append({"done": number})
+        with _problem_named(self.path.parent):
+            self._append({"done": number})
         self._open.pop(number, None)
 
     def _append(self, document: dict[str, object]) -> None:
@@ -359,6 +378,46 @@ def sync_folders(folders: Iterable[Path]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def try_out(folder: Path) -> None:
+    """See whether journals can be kept in a folder; leaves nothing but the folder, and not that if they cannot.
+
+    Raises
+    ------
+    NoJournal
+        If it cannot be made or written to, its disk is full, or its file system does not keep owners and modes.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        with _problem_named(folder):
+            _make_durable_folder(folder)
+            with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+                _require_own(os.fstat(file.fileno()))
+                if file.write(bytes(_ROOM_BYTES)) != _ROOM_BYTES:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+    except NoJournal:
+        for path in missing:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
+@contextmanager
+def _problem_named(folder: Path) -> Iterator[None]:
+    """An error of the operating system as what it means: the folder and its disk are not those of the run."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise NoJournal(
+                f"the disk of the state folder {folder} is full",
+                "free some space there, or choose another state folder with INSITU_STATE",
+            ) from exc
+        raise NoJournal(
+            f"no journal can be kept in {folder}: {exc.strerror}", "choose another state folder with INSITU_STATE"
+        ) from exc
 
 
 def _make_durable_folder(folder: Path) -> None:

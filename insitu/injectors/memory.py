@@ -44,7 +44,7 @@ class _Memory(Injector):
         """Why it cannot be set here, and what to do; empty if it can."""
         if node.hierarchies.usable("memory"):
             return "", ""
-        return node.hierarchies.problem("memory"), "run as root, with the memory controller mounted"
+        return node.hierarchies.problem("memory"), node.hierarchies.remedy("memory")
 
     def probes(self, node: Node) -> tuple[Probe, ...]:
         if node.hierarchies.version.get("memory") == 2:

@@ -9,6 +9,8 @@ import secrets
 import struct
 from pathlib import Path
 
+from insitu.injectors.block_device import mount_point
+
 _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602
 _FS_SYNC_FL = 0x8
 """ioctl_iflags(2), as ``chattr +S`` sets it: ext2/3/4, XFS and f2fs keep it, and hand it on to new entries."""
@@ -50,9 +52,9 @@ def problem_below(folder: Path) -> str:
         file.touch()
         if is_synchronous(file):
             return ""
-        return f"the file system under {folder} does not hand the synchronous attribute on to new files"
+        return f"the file system at {mount_point(folder)} does not hand the synchronous attribute on to new files"
     except OSError as exc:
-        return f"the file system under {folder} has no synchronous attribute: {exc.strerror}"
+        return f"the file system at {mount_point(folder)} has no synchronous attribute: {exc.strerror}"
     finally:
         with contextlib.suppress(FileNotFoundError):
             file.unlink()

@@ -169,8 +169,13 @@ def prepare(
     trials = design_trials(settled)
     memory_bytes = HostState(workspace).total_memory_bytes
     radius = radius_of(settled, trials, here, platform.node(), memory_bytes, inventory)
-    most = plan.budget.trials if plan.budget.trials is not None else 2 * len(trials)
+    most = most_trials(plan, len(trials))
     return Experiment(settled, blueprint, tuple(capabilities), tuple(left_unset), most, radius, here)
+
+
+def most_trials(plan: Plan, planned: int) -> int:
+    """Executions that a plan's budget allows for so many planned trials, replacements included."""
+    return plan.budget.trials if plan.budget.trials is not None else 2 * planned
 
 
 def _uses_network(plan: Plan) -> bool:

@@ -21,6 +21,7 @@ from insitu.orchestrator.store.records import PlannedTrial, TrialRecord, TrialSt
 if TYPE_CHECKING:
     from insitu.orchestrator.execution.cluster import LocalCluster
     from insitu.orchestrator.experiment import Experiment
+    from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.store.run import RunStore
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ T = TypeVar("T")
 MOST_REPLACEMENTS = 3
 """Of one planned trial: a level that cannot be held is not held the fifth time either."""
 _FAILURES_IN_A_ROW = 3
+_SPENT = "spent_s"
 
 
 class Ending(StrEnum):
@@ -82,23 +84,27 @@ def execute(
     CannotExecute
         If the node cannot go on; everything stored so far stays.
     """
+    ledger = Ledger(store.trials())
+    began = clock() - spent_s(store, ledger)
     try:
-        return _execute(experiment, store, cluster, watcher, clock)
+        return _execute(experiment, store, ledger, cluster, watcher, clock, began)
     except Aborted as exc:
         store.reset_running()
         return Outcome(Ending.ABORTED, f"aborted: {exc.message}")
+    finally:
+        store.set_meta(_SPENT, clock() - began)
 
 
 def _execute(
     experiment: Experiment,
     store: RunStore,
+    ledger: Ledger,
     cluster: LocalCluster,
     watcher: Watcher,
     clock: Callable[[], float],
+    began: float,
 ) -> Outcome:
     plan = experiment.plan
-    ledger = Ledger(store.trials())
-    began = clock() - ledger.executed_s
     failures = 0
     wait = _Wait(plan.guards.node_wait_s, watcher, clock)
     if programs := data_programs(plan):
@@ -106,11 +112,9 @@ def _execute(
         wait.for_node(partial(cluster.make_data, programs, plan.guards))
     while True:
         _replace(experiment, store, ledger)
-        planned = ledger.next
-        if planned is None:
-            return _judge(experiment, ledger)
-        if plan.budget.time_s is not None and clock() - began > plan.budget.time_s:
-            return Outcome(Ending.BUDGET, f"{ledger.valid} of {ledger.total} trials within the budget of time")
+        if outcome := ending_of(plan, ledger, experiment.most_trials, clock() - began):
+            return outcome
+        planned = ledger.require_next()
         watcher.started(planned, ledger)
         store.start(planned.trial)
         result = wait.for_node(partial(cluster.run_trial, order_for(plan, planned)))
@@ -147,6 +151,30 @@ class _Wait:
                     raise Aborted(f"{exc.message}; {waited}") from exc
 
 
+def spent_s(store: RunStore, ledger: Ledger) -> float:
+    """Time that the budget counts so far; of an execution that was killed, its trials alone."""
+    stored = store.meta().get(_SPENT)
+    return max(ledger.executed_s, stored if isinstance(stored, float) else 0.0)
+
+
+def ending_of(plan: Plan, ledger: Ledger, most_trials: int, spent_s: float) -> Outcome | None:
+    """How an execution ends that has come so far, or ``None`` if there is a trial to execute.
+
+    Parameters
+    ----------
+    most_trials
+        Executions that the budget allows, replacements included.
+    spent_s
+        Time that the budget counts.
+    """
+    to_replace = ledger.executions < most_trials and ledger.to_replace(MOST_REPLACEMENTS)
+    if ledger.next is None and not to_replace:
+        return _judge(ledger, most_trials)
+    if plan.budget.time_s is not None and spent_s > plan.budget.time_s:
+        return Outcome(Ending.BUDGET, f"{ledger.valid} of {ledger.total} trials within the budget of time")
+    return None
+
+
 def _replace(experiment: Experiment, store: RunStore, ledger: Ledger) -> None:
     for bad in ledger.to_replace(MOST_REPLACEMENTS):
         if ledger.executions >= experiment.most_trials:
@@ -156,12 +184,11 @@ def _replace(experiment: Experiment, store: RunStore, ledger: Ledger) -> None:
         ledger.add(again)
 
 
-def _judge(experiment: Experiment, ledger: Ledger) -> Outcome:
+def _judge(ledger: Ledger, most_trials: int) -> Outcome:
     missing = ledger.given_up()
     if not missing:
         return Outcome(Ending.COMPLETE)
     which = ", ".join(str(planned.trial) for planned in missing[:10])
     have, trials = ("has", "trial") if len(missing) == 1 else ("have", "trials")
     text = f"{len(missing)} of {ledger.total} planned trials {have} no valid result ({trials} {which})"
-    spent = ledger.executions >= experiment.most_trials
-    return Outcome(Ending.BUDGET if spent else Ending.INVALID, text)
+    return Outcome(Ending.BUDGET if ledger.executions >= most_trials else Ending.INVALID, text)

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from insitu.injectors import cgroups
+from insitu.injectors.contract import new_run_id
 from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind
 
-RUN = f"clitest{os.getpid()}"
+RUN = new_run_id()
 ALIVE = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
 DEAD = dataclasses.replace(ALIVE, owner_pid=2**22 + 1)
 REBOOTED = dataclasses.replace(ALIVE, boot="another")
@@ -29,6 +30,13 @@ def recover(*options: str, state: Path | None = None) -> subprocess.CompletedPro
     environment = os.environ | ({"INSITU_STATE": str(state)} if state else {})
     command = [sys.executable, "-m", "insitu", "recover", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def doctor() -> list[dict[str, str]]:
+    command = [sys.executable, "-m", "insitu", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    findings: list[dict[str, str]] = json.loads(done.stdout)
+    return findings
 
 
 def document(done: subprocess.CompletedProcess[str]) -> Any:
@@ -103,6 +111,41 @@ def test_what_cannot_be_undone_or_understood_ends_with_4_and_stays(state: Path, 
     assert not path.exists()
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+def test_doctor_and_recover_tell_of_the_same(state: Path, elsewhere: Path) -> None:
+    stray, lookalike = elsewhere / f"insitu-{RUN}-ray-1a2b3c", elsewhere / "insitu-dowhy"
+    mine, dead = elsewhere / "insitu-0a0b0c0d-ray-1a2b3c", dataclasses.replace(DEAD, run="0a0b0c0d")
+    for folder in (stray, lookalike, mine):
+        folder.mkdir()
+    path = left_behind(state, dead, Undo(UndoKind.FOLDER, str(mine)))
+    with subprocess.Popen(["sleep", "600"], env={"INSITU_SESSION": str(stray)}) as process:
+        try:
+            (told,) = [one for one in doctor() if one["what"] == "leftovers"]
+            listed = document(recover("--list", "--json"))
+            done = recover()
+        finally:
+            process.kill()
+    strays = {f"folder {stray}", f"process {process.pid}"}
+    assert told["verdict"] == "weaker"
+    assert told["remedy"] == "insitu recover"
+    assert f"{path}: left behind; " in told["how"]
+    assert f"folder {mine}: left behind" in told["how"]
+    assert all(f"{one}: no journal here speaks of it" in told["how"] for one in strays)
+    assert {f"{one['kind']} {one['name']}" for one in listed["marked"]} >= {*strays, f"folder {mine}"}
+    assert (path.exists(), mine.exists(), stray.exists()) == (False, False, True)
+    assert done.returncode == 4
+    assert all(f"{one} is marked as ours, but no journal here speaks of it" in done.stderr for one in strays)
+    assert str(lookalike) not in f"{told}{listed}{done}"
+
+
 def test_a_living_run_is_left_alone(state: Path, marked: Path) -> None:
     path = left_behind(state, ALIVE, Undo(UndoKind.FOLDER, str(marked)))
     assert f"left alone: run {RUN} (process {os.getpid()}) is alive" in recover().stdout
@@ -158,6 +201,9 @@ def test_a_group_of_nobody_s_run_is_named_but_not_that_of_one_with_another_state
     (group,) = map(str, plan.paths)
     try:
         done = recover()
+        (told,) = [one for one in doctor() if one["what"] == "leftovers"]
+        assert f"control group {group}: no journal here speaks of it" in told["how"]
+        assert "another INSITU_STATE" in told["remedy"]
         assert done.returncode == 4
         assert f"{group} is marked as ours, but no journal here speaks of it" in done.stderr
         with Journal(state, ALIVE) as journal, Lease(journal.path):

@@ -20,6 +20,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from insitu.injectors.cgroup_problems import Problem
 from insitu.injectors.cgroups import PRESSURE, GroupPlan, Hierarchies
 from insitu.injectors.contract import Achieved, Device, Injector, Network, Node, Treatment
 from insitu.injectors.demand import Demand
@@ -45,7 +46,11 @@ def _node(version: int, usable: tuple[str, ...], device: Device | None, network:
         hierarchies=Hierarchies(
             version=dict.fromkeys(_CONTROLLERS, version),
             parents={name: Path(f"/groups/{name}") for name in usable},
-            problems={name: f"no permission for {name}" for name in _CONTROLLERS if name not in usable},
+            problems={
+                name: Problem(f"no permission for {name}", "run as root")
+                for name in _CONTROLLERS
+                if name not in usable
+            },
         ),
         device=device,
         device_problem="" if device else "no disk of its own",
@@ -59,7 +64,9 @@ NODES = {
     "version 1, no disk": _node(1, _CONTROLLERS, None),
     "version 1, no groups": _node(1, (), _DISK),
     "version 1, no netem": _node(1, _CONTROLLERS, _DISK, Network("", "", netem_problem="no netem")),
-    "version 2, no delay at all": _node(2, _CONTROLLERS, _DISK, Network("", "", "no netem", "no /dev/net/tun")),
+    "version 2, no delay at all": _node(
+        2, _CONTROLLERS, _DISK, Network("", "", "no netem", "no /dev/net/tun", "modprobe tun")
+    ),
     "nothing": Node(1, False, Hierarchies({}, {}, {}), None, "no disk of its own"),
 }
 

@@ -11,17 +11,19 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from experiments.benchmarks import trials
 from insitu.injectors.placement import COLUMN
 from insitu.injectors.processes import start_time
 from insitu.injectors.registry import injectors
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
 from insitu.orchestrator.plan.types import Guards
-from insitu.orchestrator.store.records import Assignment, LevelRecord, LevelVerdict, PlannedTrial, TrialState
+from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, TrialState
 
 RUN = f"heldtest{os.getpid()}"
 GUARDS = Guards(trial_timeout_s=60, scratch_bytes=256e6, outside_writes_bytes=32e6, free_disk_bytes=0)
@@ -30,18 +32,7 @@ NOT_FREE = (LevelVerdict.HELD, LevelVerdict.DISTURBED)
 Run = Callable[[TrialOrder], TrialOutcome]
 
 
-def order(*command: str, **changes: object) -> TrialOrder:
-    plain = TrialOrder(
-        planned=PlannedTrial(1, 1, Assignment(())),
-        command=Program(command),
-        prepare=None,
-        environment=(),
-        page_cache="cold",
-        levels=(),
-        parameters=(),
-        guards=GUARDS,
-    )
-    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
+order = partial(trials.order, guards=GUARDS)
 
 
 def at(variable: str, level: float) -> dict[str, object]:

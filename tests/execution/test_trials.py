@@ -7,11 +7,13 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from experiments.benchmarks import trials
 from insitu.injectors import deletion
 from insitu.injectors.journal import read
 from insitu.injectors.processes import start_time
@@ -20,24 +22,13 @@ from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
 from insitu.orchestrator.plan.types import Guards
-from insitu.orchestrator.store.records import Assignment, LevelVerdict, PlannedTrial, TrialState
+from insitu.orchestrator.store.records import LevelVerdict, TrialState
 
 RUN = f"trialtest{os.getpid()}"
 GUARDS = Guards(trial_timeout_s=20, scratch_bytes=32e6, outside_writes_bytes=32e6, free_disk_bytes=0)
 
 
-def order(*command: str, **changes: object) -> TrialOrder:
-    plain = TrialOrder(
-        planned=PlannedTrial(1, 1, Assignment(())),
-        command=Program(command),
-        prepare=None,
-        environment=(),
-        page_cache="cold",
-        levels=(),
-        parameters=(),
-        guards=GUARDS,
-    )
-    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
+order = partial(trials.order, guards=GUARDS)
 
 
 def shell(script: str, **changes: object) -> TrialOrder:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.injectors.block_device import device_under
+from insitu.injectors.cgroup_problems import no_permission
 from insitu.injectors.cgroups import PRESSURE, Hierarchies
 from insitu.injectors.contract import Device, Node
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "io", "memory", "pids", PRESSURE)
 DISK = Device("254:0", "vda")
-NO_PERMISSION = "no permission to make groups in /sys/fs/cgroup/x"
+NO_PERMISSION = no_permission(Path("/sys/fs/cgroup/x"), 1)
 
 
 def node(version: int = 1, device: Device | None = DISK, cpus: int = 2) -> Node:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors import cgroups
+from insitu.injectors.cgroup_problems import absent
 from insitu.injectors.cgroups import PRESSURE, GroupPlan, Hierarchies, create, discover, plan_group, remove
 from insitu.injectors.errors import ForeignState, NotSettable
 
@@ -106,6 +107,7 @@ def test_version_2_without_delegation_gives_the_reason(machine: Machine) -> None
     found = machine.discover()
     assert not found.usable("cpu")
     assert "hands the cpu controller" in found.problem("cpu")
+    assert "systemd-run --scope --property=Delegate=yes" in found.remedy("cpu")
 
 
 @pytest.mark.parametrize(
@@ -147,13 +149,43 @@ def test_a_read_only_tree_is_the_reason(machine: Machine, monkeypatch: pytest.Mo
     top = machine.mount_1("cpu", "/")
     read_only = os.statvfs_result((4096,) * 8 + (os.ST_RDONLY, 255))
     monkeypatch.setattr(os, "statvfs", lambda path: read_only)
-    assert machine.discover().problem("cpu") == f"the cpu hierarchy is mounted read-only at {top}"
+    found = machine.discover()
+    assert found.problem("cpu") == f"the cpu hierarchy is mounted read-only at {top}"
+    assert found.remedy("cpu").startswith("as root: mount -o remount,rw /")
 
 
 def test_missing_permission_for_a_user(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     top = machine.mount_1("cpu", "/")
-    assert machine.discover().problem("cpu") == f"no permission to make groups in {top}"
+    found = machine.discover()
+    assert (found.problem("cpu"), found.remedy("cpu")) == (f"no permission to make groups in {top}", "run as root")
+
+
+def test_a_user_of_version_2_may_have_a_group_delegated(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    machine.mount_2("/user", {"/": "cpu", "/user": ""}, offered="cpu")
+    found = machine.discover()
+    assert "no permission to make groups in" in found.problem("cpu")
+    assert "systemd-run --user --scope --property=Delegate=yes" in found.remedy("cpu")
+
+
+@pytest.mark.parametrize(
+    ("table", "reason", "remedy"),
+    [
+        (
+            "memory\t0\t1\t0",
+            "this kernel was booted without the memory controller",
+            "cgroup_disable=memory",
+        ),
+        ("cpu\t1\t1\t1", "this kernel offers no memory controller", "boot a kernel that has the memory (memory)"),
+    ],
+)
+def test_a_controller_that_the_kernel_lacks(tmp_path: Path, table: str, reason: str, remedy: str) -> None:
+    path = tmp_path / "cgroups"
+    path.write_text(f"#subsys_name\thierarchy\tnum_cgroups\tenabled\n{table}\n")
+    problem = absent("memory", "memory", path)
+    assert problem.reason == reason
+    assert remedy in problem.remedy
 
 
 def test_discovering_changes_nothing(machine: Machine, tmp_path: Path) -> None:

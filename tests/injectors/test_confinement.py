@@ -97,7 +97,7 @@ def test_a_node_that_cannot_hold_them() -> None:
     assert why_not(Caps(1.0), nodes.node()) == ("", "")
     assert why_not(NO_CAPS, nodes.bare_node()) == ("", "")
     reason, remedy = why_not(Caps(1.0), nodes.bare_node())
-    assert reason == nodes.NO_PERMISSION
+    assert reason == nodes.NO_PERMISSION.reason
     assert remedy.startswith("run as root")
 
 

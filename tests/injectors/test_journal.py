@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from insitu.injectors.claim import Claim
-from insitu.injectors.errors import ForeignState
+from insitu.injectors.errors import ForeignState, NoJournal
 from insitu.injectors.journal import (
     Entries,
     Header,
@@ -28,6 +28,7 @@ from insitu.injectors.journal import (
     process_namespace,
     read,
     state_folder,
+    try_out,
 )
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind
@@ -108,7 +109,7 @@ def test_closing_keeps_a_journal_with_something_left_to_undo(state: Path) -> Non
 
 def test_a_second_journal_of_a_run_and_process_is_refused(state: Path) -> None:
     with Journal(state, HEADER) as journal:
-        with pytest.raises(FileExistsError):
+        with pytest.raises(NoJournal, match="File exists"):
             Journal(state, HEADER)
         assert read(journal.path).header == journal.header == HELD
 
@@ -160,13 +161,26 @@ def test_a_full_disk_fails_the_intent_and_spoils_nothing_else(state: Path, room:
     kept, refused = Undo(UndoKind.FOLDER, "/x/insitu-r1-t1"), Undo(UndoKind.FOLDER, "/x/insitu-r1-t2")
     with Journal(state, HEADER) as journal:
         first = journal.intend([kept])
-        with no_file_larger_than(os.path.getsize(journal.path) + room), pytest.raises(OSError):  # noqa: PT011
+        full = pytest.raises(NoJournal, match=f"the disk of the state folder {state} is full")
+        with no_file_larger_than(os.path.getsize(journal.path) + room), full:
             journal.intend([refused])
         assert read(journal.path).pending == (kept,)
         second = journal.intend([refused])
         assert read(journal.path).pending == (refused, kept)
         journal.done(second)
         journal.done(first)
+
+
+def test_trying_out_a_folder_leaves_it_empty_or_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "state"
+    with no_file_larger_than(4096), pytest.raises(NoJournal, match="is full"):
+        try_out(folder)
+    assert list(tmp_path.iterdir()) == []
+    try_out(folder)
+    assert list(folder.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(NoJournal, match=f"no journal can be kept in {tmp_path}/file: "):
+        try_out(tmp_path / "file")
 
 
 def test_one_recovery_at_a_time(tmp_path: Path) -> None:

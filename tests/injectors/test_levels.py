@@ -318,7 +318,7 @@ def test_version_1_holds_writes_by_a_synchronous_scratch_folder_and_says_so(inje
 
 @pytest.mark.parametrize("injector", [WRITE, WRITE_OPS])
 def test_version_1_cannot_hold_writes_on_a_file_system_without_the_attribute(injector: Injector) -> None:
-    problem = "the file system under /run has no synchronous attribute: Operation not supported"
+    problem = "the file system at /run has no synchronous attribute: Operation not supported"
     capability = injector.capability(dataclasses.replace(node(1), synchronous_problem=problem))
     assert not capability.settable
     assert capability.reason == f"version 1 does not hold buffered writes, and {problem}"
@@ -331,7 +331,7 @@ def test_without_permission_cores_are_set_by_a_weaker_mechanism_that_is_named() 
     capability = CPU.capability(bare_node())
     assert capability.mechanism == "duty-cycle"
     assert capability.weaker
-    assert capability.reason == NO_PERMISSION
+    assert capability.reason == NO_PERMISSION.reason
     assert "root" in capability.remedy
 
 
@@ -339,7 +339,7 @@ def test_without_permission_cores_are_set_by_a_weaker_mechanism_that_is_named() 
 def test_without_permission_or_disk_a_rate_cannot_be_set_and_the_reason_is_given(injector: Injector) -> None:
     refused, diskless = injector.capability(bare_node()), injector.capability(node(device=None))
     assert not refused.settable
-    assert refused.reason == NO_PERMISSION
+    assert refused.reason == NO_PERMISSION.reason
     assert "root" in refused.remedy
     assert not diskless.settable
     assert "tmpfs" in diskless.reason

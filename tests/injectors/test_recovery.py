@@ -15,6 +15,7 @@ import pytest
 
 from insitu.injectors import cgroups
 from insitu.injectors.claim import Claim
+from insitu.injectors.contract import new_run_id
 from insitu.injectors.errors import ForeignState
 from insitu.injectors.inventory import Kind, control_groups
 from insitu.injectors.journal import Header, Journal, boot_id, process_namespace, read
@@ -23,7 +24,7 @@ from insitu.injectors.recovery import Fate, journals, recover_all, recover_journ
 from insitu.injectors.session import inherited
 from insitu.injectors.undo import Undo, UndoKind
 
-RUN = f"recoverytest{os.getpid()}"
+RUN = new_run_id()
 LIVING = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "/runs/r")
 DEAD = dataclasses.replace(LIVING, owner_pid=2**22 + 1)
 REBOOTED = dataclasses.replace(LIVING, boot="00000000-0000-0000-0000-000000000000")

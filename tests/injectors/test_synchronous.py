@@ -39,7 +39,7 @@ def test_trying_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_file_system_without_the_attribute_says_so(in_memory: Path, tmp_path: Path) -> None:
     problem = problem_below(in_memory)
-    assert f"the file system under {in_memory}" in problem
+    assert "the file system at /dev/shm has no synchronous attribute" in problem
     assert list(in_memory.iterdir()) == []
     missing = tmp_path / "missing"
     assert problem_below(missing) == f"nothing can be made in {missing}: No such file or directory"

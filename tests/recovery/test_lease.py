@@ -46,11 +46,15 @@ class Run:
     def _wait_for_a_trial(self) -> None:
         deadline = time.monotonic() + 60
         while self.command.poll() is None and time.monotonic() < deadline:
-            if any(command_of(pid)[:2] == ("sleep", "30") for pid in all_pids()):
+            if any(command_of(pid)[:2] == ("sleep", "30") and self._is_ours(pid) for pid in all_pids()):
                 return
             time.sleep(0.05)
         self.command.kill()
         raise AssertionError(self.command.communicate()[1])
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether a subject is this run's: its home is a folder of the run."""
+        return any(word.startswith(f"HOME={self.directory}/work/") for word in environment_of(pid))
 
     def id(self) -> str:
         with RunStore.open(self.directory, read_only=True) as store:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -257,6 +258,25 @@ def test_a_full_disk_says_so_and_keeps_the_trial_running(store: RunStore) -> Non
     store._connection.execute("PRAGMA max_page_count=100000")
     store.finish(trial.record)
     assert store.trials() == (trial,)
+
+
+@pytest.mark.parametrize("existing", [True, False])
+@pytest.mark.parametrize("room", [0, 8, 4096, 16_384])
+def test_a_run_that_does_not_fit_leaves_nothing(tmp_path: Path, room: int, existing: bool) -> None:
+    directory = tmp_path / "deep" / "run"
+    if existing:
+        directory.mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        with pytest.raises(CannotExecute, match=r"no space left|disk I/O error"):
+            RunStore.create(directory, "p", "a model of more bytes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sorted(tmp_path.rglob("*")) == before
+    with RunStore.create(directory, "p", "m") as store:
+        assert store.trials() == ()
 
 
 @pytest.mark.root

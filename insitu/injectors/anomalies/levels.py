@@ -95,7 +95,7 @@ class Anomaly(Injector):
                 capability,
                 weaker=True,
                 reason=f"without a control group of its own: {node.hierarchies.problem('cpu')}",
-                remedy="run as root, or in a delegated group",
+                remedy=node.hierarchies.remedy("cpu"),
             )
         return capability
 

@@ -43,7 +43,8 @@ class _Alteration(Injector):
         if not network.netem_problem:
             return Capability(self.variable, self.unit, "link.netem", 0.0, self._most)
         if network.line_problem:
-            return self._unable(f"{network.netem_problem}, and {network.line_problem}", _GET_NETEM)
+            remedy = f"for the delay line: {network.line_remedy}; for netem: {_GET_NETEM}"
+            return self._unable(f"{network.netem_problem}, and {network.line_problem}", remedy)
         carries = f"{CARRIES_BYTES_PER_S * 8e-6:g} Mbit/s"
         return Capability(
             self.variable,

@@ -6,6 +6,7 @@ that process but kernel modules that the kernel may have loaded by itself.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -59,15 +60,29 @@ def _try_everything() -> Network:
             netem_problem = ""
         except OSError as exc:
             netem_problem = f"the kernel has no netem ({exc.strerror})"
-    return Network("", "", netem_problem, _line_problem())
+    return Network("", "", netem_problem, *_line_problem())
 
 
-def _line_problem() -> str:
+def _line_problem() -> tuple[str, str]:
+    """Why there is no delay line, and what would help."""
     try:
         os.close(tun.make("insitu-line", addresses.LINK_INDEX + 1))
-        return ""
+    except FileNotFoundError:
+        return f"{tun.DEVICE} is missing", _GET_TUN
     except OSError as exc:
-        return f"there is no TUN interface ({exc})"
+        if exc.errno in (errno.ENODEV, errno.ENXIO):
+            return f"{tun.DEVICE} has no driver ({exc.strerror})", "modprobe tun"
+        if exc.errno in (errno.EPERM, errno.EACCES):
+            return (
+                f"{tun.DEVICE} may not be used ({exc.strerror})",
+                f"in a container: {_LET_IN}; else: run as root",
+            )
+        return f"there is no TUN interface ({exc})", _GET_TUN
+    return "", ""
+
+
+_LET_IN = f"--device {tun.DEVICE}"
+_GET_TUN = f"modprobe tun, or in a container: {_LET_IN}"
 
 
 _REMEDY = "use a kernel with veth, sch_htb, nf_tables and nft_tproxy, and user namespaces where you are not root"

@@ -6,7 +6,7 @@ import fcntl
 import os
 import struct
 
-_DEVICE = "/dev/net/tun"
+DEVICE = "/dev/net/tun"
 _SET_INTERFACE, _SET_PERSISTENT, _SET_INDEX = 0x400454CA, 0x400454CB, 0x400454DA
 _FRESH_TUN_OF_PLAIN_PACKETS = 0x0001 | 0x1000 | 0x8000
 
@@ -19,7 +19,7 @@ def make(name: str, index: int) -> int:
     OSError
         If there is no ``/dev/net/tun``, an interface of that name exists, or the kernel refuses.
     """
-    descriptor = os.open(_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, _SET_INDEX, struct.pack("=i", index))
         fcntl.ioctl(descriptor, _SET_INTERFACE, struct.pack("16sH22x", name.encode(), _FRESH_TUN_OF_PLAIN_PACKETS))

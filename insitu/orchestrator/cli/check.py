@@ -39,6 +39,7 @@ def check(
     loaded, blueprint = experiment.read(plan)
     inventoried = machine.inventory(inventory)
     runs = out or Path("runs")
+    machine.require_state_folder()
     with machine.probe_folder(runs) as folder:
         prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
         limited = limits.limits_of(prepared, folder)

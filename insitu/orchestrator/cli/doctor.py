@@ -42,7 +42,7 @@ def doctor(
 
 
 def _findings(out: Path) -> list[Finding]:
-    from insitu.injectors import node, recovery, registry
+    from insitu.injectors import node, registry
     from insitu.injectors.cgroups import PRESSURE
     from insitu.orchestrator.errors import CannotExecute
     from insitu.orchestrator.units import format_quantity
@@ -83,18 +83,32 @@ def _findings(out: Path) -> list[Finding]:
                     what,
                     "weaker" if what in weaker else "missing",
                     f"{weaker.get(what, 'not measured')} ({here.hierarchies.problem(controller)})",
-                    "run as root",
+                    here.hierarchies.remedy(controller),
                 )
             )
     disk = here.device.name if here.device else here.device_problem
-    findings.append(Finding("disk of the runs", "ok" if here.device else "missing", disk))
-    left = recovery.journals()
-    if left:
-        dead = f"{len(left)} journals of this user"
-        findings.append(Finding("leftovers", "weaker", dead, "insitu recover"))
-    else:
-        findings.append(Finding("leftovers", "ok", "none"))
+    remedy = "" if here.device else "choose a place on a local disk with --out"
+    findings.append(Finding("disk of the runs", "ok" if here.device else "missing", disk, remedy))
+    findings.append(_leftovers())
     return findings
+
+
+def _leftovers() -> Finding:
+    """What ``insitu recover`` would find."""
+    from insitu.orchestrator.cli import leftovers
+    from insitu.orchestrator.cli.recover import STRAY_REMEDY
+
+    try:
+        seen = leftovers.look()
+    except OSError as exc:
+        return Finding("leftovers", "missing", f"cannot look for journals: {exc}", "run as root")
+    left = [
+        *(f"{one.journal}: {one.standing}" for one in seen.dead),
+        *(f"{one.kind} {one.name}: {one.standing}" for one in (*seen.of_dead, *seen.strays)),
+    ]
+    if not left:
+        return Finding("leftovers", "ok", "none")
+    return Finding("leftovers", "weaker", "; ".join(left), "insitu recover" if seen.dead else STRAY_REMEDY)
 
 
 def _allowed(chosen: Path | None) -> Iterator[Finding]:

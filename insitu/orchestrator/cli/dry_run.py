@@ -42,7 +42,7 @@ def show(
     from insitu.orchestrator.doubts import doubts_of
     from insitu.orchestrator.execution.rehearsal import rehearse
     from insitu.orchestrator.radius import refuse_crowd
-    from insitu.orchestrator.store.run import refuse_occupied
+    from insitu.orchestrator.store.refusals import refuse_occupied
 
     refuse_occupied(directory)
     refuse_crowd(prepared.radius.allowed, neighbours.other_runs(""))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 import signal
 import time
 from collections.abc import Iterator
@@ -20,13 +19,19 @@ if TYPE_CHECKING:
 
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.loop import Outcome
+    from insitu.orchestrator.plan.types import Plan
+    from insitu.orchestrator.report.summary import Summary
     from insitu.orchestrator.store.encoding import Json
     from insitu.orchestrator.store.run import RunStore
+
+_UNFINISHED = ("running", "interrupted", "failed")
+"""What a run's status is until it has ended by itself."""
 
 
 def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
     """Make the run directory with every planned trial in it, and execute them."""
     from insitu import __version__
+    from insitu.injectors.contract import new_run_id
     from insitu.orchestrator import experiment
     from insitu.orchestrator.store.run import RunStore
 
@@ -35,7 +40,7 @@ def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
     _refuse_crowd(prepared)
     facts: dict[str, Json] = {
         "name": plan.name,
-        "run_id": secrets.token_hex(4),
+        "run_id": new_run_id(),
         "created_at": time.time(),
         "status": "running",
         "seed": plan.design.seed,
@@ -63,26 +68,34 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
 
     with RunStore.open(directory) as store:
         plan, blueprint = experiment.read_stored(store)
-        with machine.probe_folder(directory) as folder:
-            prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
         _clean_node()
-        _refuse_crowd(prepared)
         store.reset_running()
-        if _complete(store):
-            typer.echo(f"nothing left to execute in {directory}")
+        if (ended := _ended(plan, store)) is not None:
+            if store.meta().get("status") in _UNFINISHED:  # killed after the last trial, before its results
+                _store_results(store, ended)
+            why = f": {ended.text}" if ended.text else ""
+            typer.echo(f"nothing left to execute in {directory}{why}")
             typer.echo(f"see it with: insitu show {directory}")
             return
+        machine.require_state_folder()
+        with machine.probe_folder(directory) as folder:
+            prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
+        _refuse_crowd(prepared)
         if not store.trials():  # killed between making the directory and planning
             store.plan_trials(experiment.design_trials(prepared.plan))
         _execute(prepared, store, quiet=quiet)
 
 
-def _complete(store: RunStore) -> bool:
-    from insitu.orchestrator.loop import MOST_REPLACEMENTS
+def _ended(plan: Plan, store: RunStore) -> Outcome | None:
+    """How a run has ended that has no trial to execute any more; it needs nothing of the machine."""
+    from insitu.orchestrator.experiment import most_trials
+    from insitu.orchestrator.loop import ending_of, spent_s
     from insitu.orchestrator.store.ledger import Ledger
 
     ledger = Ledger(store.trials())
-    return bool(ledger.total) and ledger.next is None and not ledger.to_replace(MOST_REPLACEMENTS)
+    if not ledger.total:  # killed before they were planned
+        return None
+    return ending_of(plan, ledger, most_trials(plan, ledger.total), spent_s(store, ledger))
 
 
 def _clean_node() -> None:
@@ -105,7 +118,6 @@ def _refuse_crowd(prepared: Experiment) -> None:
 
 def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     from insitu.orchestrator import loop
-    from insitu.orchestrator.cli import results
     from insitu.orchestrator.cli.progress import progress
     from insitu.orchestrator.errors import GoalNotReached, InsituError
     from insitu.orchestrator.execution.cluster import local_cluster
@@ -147,15 +159,21 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
         raise
     finally:
         _remove_if_empty(workspace)
-    store.set_meta("status", outcome.ending.value)
-    store.set_meta("reason", outcome.text)
-    store.set_meta("finished_at", time.time())
-    store.export_samples()
-    summary = results.write_results(store)
+    summary = _store_results(store, outcome)
     print_summary(summary)
     typer.echo(f"run:    {directory}")
     typer.echo(f"report: {directory / 'report.html'}")
     _conclude(prepared, outcome, summary.analysis, directory)
+
+
+def _store_results(store: RunStore, outcome: Outcome) -> Summary:
+    from insitu.orchestrator.cli import results
+
+    store.set_meta("status", outcome.ending.value)
+    store.set_meta("reason", outcome.text)
+    store.set_meta("finished_at", time.time())
+    store.export_samples()
+    return results.write_results(store)
 
 
 def _conclude(prepared: Experiment, outcome: Outcome, analysis: object, directory: Path) -> None:

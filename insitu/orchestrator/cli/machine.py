@@ -48,12 +48,20 @@ def existing_parent(out: Path) -> Path:
     ------
     InputError
         If a run directory cannot be there.
+    CannotExecute
+        If it is in a folder that this user may not look into.
     """
-    from insitu.orchestrator.errors import InputError
+    from insitu.orchestrator.errors import CannotExecute, InputError
 
     parent = out.absolute()
-    while not parent.is_dir():
-        parent = parent.parent
+    try:
+        while not parent.is_dir():
+            parent = parent.parent
+    except PermissionError as exc:
+        raise CannotExecute(
+            f"cannot make a run directory at {out}: {exc.strerror}: {parent}",
+            hint="choose another place with --out",
+        ) from exc
     if any(parent.resolve().is_relative_to(hidden) for hidden in ("/dev", "/proc", "/sys")):
         raise InputError(
             f"a run directory cannot be under {parent}: the sandbox has its own /dev, /proc and /sys",
@@ -65,6 +73,24 @@ def existing_parent(out: Path) -> Path:
 def new_directory(folder: Path, name: str) -> Path:
     """A name for a run directory that is new, below a folder of runs."""
     return folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def require_state_folder() -> None:
+    """See that a run's journals can be kept, before anything is made for it.
+
+    Raises
+    ------
+    CannotExecute
+        If they cannot.
+    """
+    from insitu.injectors import journal
+    from insitu.injectors.errors import NoJournal
+    from insitu.orchestrator.errors import CannotExecute
+
+    try:
+        journal.try_out(journal.state_folder())
+    except NoJournal as exc:
+        raise CannotExecute(exc.message, hint=exc.remedy) from exc
 
 
 Inventoried = Annotated[

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from insitu.injectors.inventory import Marked
     from insitu.injectors.recovery import Outcome
+    from insitu.orchestrator.cli.leftovers import Found
+
+STRAY_REMEDY = "if its run used another INSITU_STATE, run insitu recover with that; see: insitu recover --list"
 
 
 def recover(
@@ -28,11 +28,14 @@ def recover(
         listing.show(as_json=as_json)
         return
     from insitu.injectors import recovery
+    from insitu.injectors.journal import state_folder
+    from insitu.orchestrator.cli import leftovers
     from insitu.orchestrator.errors import NodeDirty
 
     outcomes = recovery.recover_all()
+    unlisted = any(outcome.journal == state_folder() for outcome in outcomes)
     failures = [failure for outcome in outcomes for failure in outcome.failures]
-    strays = _strays(outcomes)
+    strays = () if unlisted else leftovers.look().strays
     if as_json:
         typer.echo(json.dumps(_document(outcomes, failures, strays)))
     else:
@@ -41,32 +44,12 @@ def recover(
             typer.echo("nothing to do: no run left anything on this machine")
     if failures or strays:
         unknown = [f"{one.kind} {one.name} is marked as ours, but no journal here speaks of it" for one in strays]
-        hint = "run insitu recover as root; it is safe to repeat"
-        if strays and not failures:
-            hint = "if its run used another INSITU_STATE, run insitu recover with that; see: insitu recover --list"
+        hint = "run insitu recover as root; it is safe to repeat" if failures else STRAY_REMEDY
         raise NodeDirty("\n".join([*failures, *unknown]), hint=hint)
 
 
-def _strays(outcomes: Sequence[Outcome]) -> list[Marked]:
-    """Kernel objects with our mark that belong to no run that is known here, or alive elsewhere."""
-    from insitu.injectors import inventory
-    from insitu.injectors.inventory import Kind
-
-    known = {inventory.run_of(outcome.journal.name) for outcome in outcomes}
-    known |= inventory.runs_guarded_elsewhere()
-    found = [*inventory.control_groups(), *inventory.mounts(), *inventory.network_interfaces()]
-    return [one for one in found if one.run not in known and (one.kind is not Kind.GROUP or _is_mine(one.name))]
-
-
-def _is_mine(path: str) -> bool:
-    try:
-        return os.geteuid() in (0, Path(path).stat().st_uid)
-    except OSError:
-        return False
-
-
 def _document(
-    outcomes: Sequence[Outcome], failures: Sequence[str], strays: Sequence[Marked]
+    outcomes: Sequence[Outcome], failures: Sequence[str], strays: Sequence[Found]
 ) -> dict[str, list[str]]:
     from insitu.injectors.recovery import Fate
 

@@ -28,6 +28,7 @@ def run(
     from insitu.orchestrator.cli import dry_run, execution
     from insitu.orchestrator.doubts import doubts_of
     from insitu.orchestrator.errors import InputError
+    from insitu.orchestrator.store.refusals import refuse_occupied
 
     if as_json and not dry:
         raise InputError("--json is for --dry-run; of a run, insitu show --json tells")
@@ -39,6 +40,8 @@ def run(
         rehearsed = experiment.prepare(loaded, blueprint, existing, inventoried, dry=True)
         dry_run.show(rehearsed, directory, existing, inventoried, as_json=as_json)
         return
+    refuse_occupied(directory)
+    machine.require_state_folder()
     with machine.probe_folder(directory) as folder:
         prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
         doubts = doubts_of(prepared, experiment.design_trials(prepared.plan), inventoried)

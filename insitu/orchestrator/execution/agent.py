@@ -13,7 +13,7 @@ from pathlib import Path
 
 from insitu.injectors.confinement import NO_CAPS, Caps, Confinement, confined
 from insitu.injectors.contract import Node
-from insitu.injectors.errors import InjectorError, UndoFailed
+from insitu.injectors.errors import InjectorError, NoJournal, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.node import survey
@@ -81,7 +81,7 @@ class NodeAgent:
 
     def __init__(self, setup: AgentSetup) -> None:
         self._setup = setup
-        with ExitStack() as stack:
+        with _errors_for_users(), ExitStack() as stack:
             header = Header(
                 run=setup.run,
                 owner_pid=setup.owner_pid,
@@ -90,9 +90,8 @@ class NodeAgent:
                 run_directory=str(setup.run_directory),
             )
             journal = stack.enter_context(Journal(state_folder(), header))
-            with _no_guard_is_for_users():
-                raylet = Process.of(os.getppid())  # without it nobody would hear of a trial's end
-                self._lease = stack.enter_context(Lease(journal.path, notice=setup.notice, keeper=raylet))
+            raylet = Process.of(os.getppid())  # without it nobody would hear of a trial's end
+            self._lease = stack.enter_context(Lease(journal.path, notice=setup.notice, keeper=raylet))
             workspace = Workspace.below(setup.workspace, header.ownership)
             _undo_at_close(stack, journal, [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting])
             workspace.make()
@@ -141,7 +140,7 @@ class NodeAgent:
         Postponed, Aborted
             If a condition of the plan is true and stays so for a while, or comes true meanwhile.
         """
-        with self._watch.probing(guards):
+        with _errors_for_users(), self._watch.probing(guards):
             if problem := self._watch.wait_until_well(guards, _WAIT_SLICE_S):
                 raise Postponed(problem)
             began = time.monotonic()
@@ -160,9 +159,8 @@ class NodeAgent:
             If a condition of the plan is true and stays so for a while; the trial has not begun.
         """
         try:
-            with _no_guard_is_for_users():
+            with _errors_for_users(), self._lease.limited_to(hard_deadline_s(order)):
                 self._lease.require_guard()
-            with self._lease.limited_to(hard_deadline_s(order)):
                 with self._watch.probing(order.guards):
                     if problem := self._watch.wait_until_well(order.guards, _WAIT_SLICE_S):
                         raise Postponed(problem)
@@ -182,7 +180,8 @@ class NodeAgent:
             If something cannot be undone; the journal keeps it.
         """
         try:
-            self._stack.close()
+            with _errors_for_users():
+                self._stack.close()
         except UndoFailed as exc:
             raise NodeDirty(exc.message, hint=exc.remedy or None) from exc
         if self.bench.journal.path.exists():  # it is deleted only when nothing is pending
@@ -202,10 +201,11 @@ def _undo_at_close(stack: ExitStack, journal: Journal, undos: list[Undo]) -> Non
 
 
 @contextmanager
-def _no_guard_is_for_users() -> Iterator[None]:
+def _errors_for_users() -> Iterator[None]:
+    """Without a guard or a journal nothing may be held."""
     try:
         yield
-    except NoGuard as exc:
+    except (NoGuard, NoJournal) as exc:
         raise CannotExecute(exc.message, hint=exc.remedy) from exc
 
 

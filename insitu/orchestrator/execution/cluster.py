@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from insitu.injectors import neighbours, recovery, session
 from insitu.injectors.confinement import NO_CAPS, Caps
+from insitu.injectors.errors import NoJournal
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.oversight import Oversight
@@ -135,14 +136,13 @@ def local_cluster(
         notice=folder / _NOTICE,
         caps=caps,
     )
-    with ExitStack() as stack:  # a guard of its own: ray takes seconds to start, and may be killed meanwhile
-        journal = stack.enter_context(_open_journal(header))
+    with _errors_for_users(), ExitStack() as stack:
+        journal = stack.enter_context(Journal(state_folder(), header))
         if admit is not None:
             admit(neighbours.before(header, neighbours.other_runs(run)))
-        try:  # suspended by the user, this process holds nothing itself: its agent ends the trial at hand
-            stack.enter_context(Lease(journal.path, endures_silence=True))
-        except NoGuard as exc:
-            raise CannotExecute(exc.message, hint=exc.remedy) from exc
+        # a guard of its own: ray takes seconds to start, and may be killed meanwhile;
+        # suspended by the user, this process holds nothing itself: its agent ends the trial at hand
+        stack.enter_context(Lease(journal.path, endures_silence=True))
         intent = journal.intend([Undo(UndoKind.FOLDER, str(folder))])
         stack.callback(_leave, journal, intent)
         folder.mkdir(mode=0o700)
@@ -153,13 +153,12 @@ def local_cluster(
             yield cluster
 
 
-def _open_journal(header: Header) -> Journal:
+@contextmanager
+def _errors_for_users() -> Iterator[None]:
     try:
-        return Journal(state_folder(), header)
-    except OSError as exc:
-        raise CannotExecute(
-            f"no journal can be kept in {state_folder()}: {exc.strerror}", hint="choose another with INSITU_STATE"
-        ) from exc
+        yield
+    except (NoGuard, NoJournal) as exc:
+        raise CannotExecute(exc.message, hint=exc.remedy) from exc
 
 
 def _leave(journal: Journal, intent: int, within_s: float = 10.0) -> None:

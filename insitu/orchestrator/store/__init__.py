@@ -4,6 +4,7 @@
 `samples` its values over time.
 """
 
-from insitu.orchestrator.store.run import Event, RunStore
+from insitu.orchestrator.store.reading import Event
+from insitu.orchestrator.store.run import RunStore
 
 __all__ = ["Event", "RunStore"]

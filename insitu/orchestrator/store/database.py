@@ -182,7 +182,7 @@ def connect_reading(path: Path) -> sqlite3.Connection:
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
         return _reader(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1")
-    with tempfile.TemporaryDirectory(prefix="insitu-") as folder:
+    with tempfile.TemporaryDirectory(prefix="insitu-reading-") as folder:
         shutil.copyfile(path, Path(folder, path.name))
         shutil.copyfile(log, Path(folder, log.name))
         source = _reader(f"file:{quote(folder)}/{quote(path.name)}")

@@ -61,6 +61,12 @@ class Ledger:
         """The trial to execute now."""
         return self._planned[self._waiting[0][1]] if self._waiting else None
 
+    def require_next(self) -> PlannedTrial:
+        """As `next`, of which the caller knows that there is one."""
+        if (planned := self.next) is None:
+            raise ValueError("no trial is left to execute")
+        return planned
+
     @property
     def total(self) -> int:
         """How many trials the design planned; replacements do not count."""

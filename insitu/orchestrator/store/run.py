@@ -13,47 +13,36 @@ It can be moved, zipped, and read while a run executes. Nothing in it is execute
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from insitu.orchestrator.errors import InputError
-from insitu.orchestrator.store import database
-from insitu.orchestrator.store.durable import sync_directory, write_durably
+from insitu.orchestrator.store import beginning, database, reading, refusals
 from insitu.orchestrator.store.encoding import (
     EVENT_COLUMNS,
     LEVEL_COLUMNS,
-    TRIAL_COLUMNS,
     Json,
     dump,
     event_rows,
     level_rows,
     planned_row,
-    read_event,
-    read_level,
-    read_trial,
     record_row,
 )
+from insitu.orchestrator.store.reading import Event
 from insitu.orchestrator.store.records import (
-    LevelRecord,
     PlannedTrial,
     StoredTrial,
-    TrialEvent,
     TrialRecord,
     TrialState,
 )
 from insitu.orchestrator.store.samples import PENDING_COLUMNS, pack, unpack, write_samples
 from insitu.orchestrator.store.states import transition
-
-_WRITER = "writer_pid"
 
 _PLAN = "INSERT INTO trials (trial, block, assignment, baseline, replaces, state) VALUES (?, ?, ?, ?, ?, ?)"
 _FINISH = """
@@ -65,15 +54,6 @@ _EVENT = f"INSERT INTO events ({EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # no
 _KEEP_SAMPLES = f"INSERT OR REPLACE INTO pending_samples ({PENDING_COLUMNS}) VALUES (?, ?, ?)"  # noqa: S608
 _START = "UPDATE trials SET state = 'running' WHERE trial = ? AND state = 'planned'"
 _RESET = "UPDATE trials SET state = 'planned' WHERE state = 'running'"
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened to the run itself; ``at`` in seconds since the epoch."""
-
-    at: float
-    kind: str
-    text: str
 
 
 class RunStore:
@@ -119,21 +99,8 @@ class RunStore:
         """
         directory = Path(directory)
         with database.mapped_errors(directory):
-            refuse_occupied(directory)
-            (directory / "samples").mkdir(parents=True, exist_ok=True)
-            lock = _lock(directory)
-            try:
-                write_durably(directory / "plan.yaml", plan_source)
-                write_durably(directory / "model.yaml", model_source)
-                connection = database.connect_writing(directory / database.FILE_NAME)
-                facts = {**(meta or {}), _WRITER: os.getpid()}
-                database.create_schema(connection, {key: dump(fact) for key, fact in facts.items()})
-                sync_directory(directory)
-                sync_directory(directory.resolve().parent)
-            except BaseException:
-                os.close(lock)
-                raise
-        return cls(directory, connection, lock, read_only=False)
+            made = beginning.make(directory, plan_source, model_source, meta or {})
+        return cls(directory, made.connection, made.lock, read_only=False)
 
     @classmethod
     def open(cls, directory: Path, read_only: bool = False) -> Self:
@@ -148,14 +115,9 @@ class RunStore:
             If it cannot be read or written.
         """
         directory = Path(directory)
-        path = directory / database.FILE_NAME
         with database.mapped_errors(directory):
-            if not path.is_file():
-                raise InputError(
-                    f"{directory} is not a run directory: it has no {database.FILE_NAME}",
-                    hint="give the directory that `insitu run` printed",
-                )
-            lock = None if read_only else _lock(directory)
+            path = refusals.require_run(directory)
+            lock = None if read_only else refusals.lock(directory)
             try:
                 connection = database.connect_reading(path) if read_only else database.connect_writing(path)
                 try:
@@ -163,7 +125,7 @@ class RunStore:
                     store = cls(directory, connection, lock, read_only=read_only)
                     if not read_only:
                         database.add_trial_events(connection)
-                        store.set_meta(_WRITER, os.getpid())
+                        store.set_meta(refusals.WRITER, os.getpid())
                 except BaseException:
                     connection.close()
                     raise
@@ -274,33 +236,7 @@ class RunStore:
             If a row is not what this program writes.
         """
         with self._mutex, database.mapped_errors(self.directory):
-            self._connection.execute("BEGIN")  # both tables as of one moment
-            try:
-                rows = self._connection.execute(
-                    f"SELECT {TRIAL_COLUMNS} FROM trials ORDER BY trial"  # noqa: S608
-                ).fetchall()
-                level_cells = self._connection.execute(
-                    f"SELECT {LEVEL_COLUMNS} FROM levels ORDER BY trial, position"  # noqa: S608
-                ).fetchall()
-                event_cells = (
-                    self._connection.execute(
-                        f"SELECT {EVENT_COLUMNS} FROM events WHERE trial IS NOT NULL ORDER BY event"  # noqa: S608
-                    ).fetchall()
-                    if database.has_trial_events(self._connection)
-                    else []
-                )
-            finally:
-                self._connection.execute("COMMIT")
-        try:
-            levels: dict[object, list[LevelRecord]] = {}
-            for cells in level_cells:
-                levels.setdefault(cells[0], []).append(read_level(cells))
-            events: dict[object, list[TrialEvent]] = {}
-            for cells in event_cells:
-                events.setdefault(cells[0], []).append(read_event(cells))
-            return tuple(read_trial(row, levels.get(row[0], ()), events.get(row[0], ())) for row in rows)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise database.corrupted(self.directory, f"a trial does not read: {error}") from error
+            return reading.trials(self._connection, self.directory)
 
     # facts and events
 
@@ -312,11 +248,7 @@ class RunStore:
     def meta(self) -> dict[str, Json]:
         """Return all the facts about the run."""
         with self._mutex, database.mapped_errors(self.directory):
-            rows = self._connection.execute("SELECT key, value FROM meta ORDER BY key").fetchall()
-        try:
-            return {str(key): json.loads(fact) for key, fact in rows}
-        except (ValueError, TypeError) as error:
-            raise database.corrupted(self.directory, f"a fact does not read: {error}") from error
+            return reading.facts(self._connection, self.directory)
 
     def event(self, kind: str, text: str) -> None:
         """Note something that happened to the run."""
@@ -326,11 +258,7 @@ class RunStore:
     def events(self) -> tuple[Event, ...]:
         """What happened to the run itself, in order; what happened in a trial is in its record."""
         with self._mutex, database.mapped_errors(self.directory):
-            of_run = "WHERE trial IS NULL" if database.has_trial_events(self._connection) else ""
-            rows = self._connection.execute(
-                f"SELECT at, kind, text FROM events {of_run} ORDER BY event"  # noqa: S608
-            ).fetchall()
-        return tuple(Event(float(at), str(kind), str(text)) for at, kind, text in rows)
+            return reading.run_events(self._connection)
 
     # files
 
@@ -348,9 +276,7 @@ class RunStore:
         try:
             return (self.directory / name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"cannot read {self.directory / name}: {error}", hint="restore it from a copy of the run"
-            ) from error
+            raise refusals.not_readable(self.directory / name, error) from error
 
     def samples_path(self, record: TrialRecord) -> Path | None:
         """Where a trial's samples are; ``None`` without any.
@@ -386,46 +312,3 @@ class RunStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-
-
-def refuse_occupied(directory: Path) -> None:
-    """Refuse a directory for a new run; changes nothing.
-
-    Raises
-    ------
-    InputError
-        If the directory holds something already.
-    """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise InputError(
-            f"{directory} exists and is not an empty directory",
-            hint="choose another one with --out, or continue a run with `insitu resume`",
-        )
-
-
-def _lock(directory: Path) -> int:
-    """Hold the directory itself: a lock that dies with the process and leaves no file behind."""
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        holder = _holder(directory)
-        raise InputError(
-            f"{directory} is being executed by process {holder}" if holder else f"{directory} is being executed",
-            hint="wait for it to end" + (f", or end it with `kill -INT {holder}`" if holder else ""),
-            pid=holder,
-        ) from None
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
-
-
-def _holder(directory: Path) -> int | None:
-    try:
-        with RunStore.open(directory, read_only=True) as store:
-            holder = store.meta().get(_WRITER)
-    except Exception:  # the answer only completes another error's message
-        return None
-    return holder if isinstance(holder, int) else None
