@@ -32,6 +32,8 @@ from insitu.injectors.network.socket_table import Service
 _LARGEST = 1 << 18
 _SLOW_TO_CLOSE, _TUNS = b"s", b"t"
 """What a gateway gives to keep."""
+_DONE = b"d"
+"""What a gateway says when nothing of its subject is under way any more: it may be ended."""
 _LAST_WORDS_S = 1.0
 """How long what a subject sent before it ended may take to leave its link."""
 
@@ -44,20 +46,25 @@ class _Gateway:
     ----------
     talk
         By it the process is told what to make, and asks for sockets of the host's network.
+    has_ipv6
+        See `Order`.
     asked_to_end
         An event (eventfd): it is to end when nothing that its subject sent is under way.
     keepsakes
         Open files of its own that take the kernel a while to close; they are closed when nobody waits.
     tuns
         Those of its interfaces, if it has a delay line.
+    done
+        It has ended, or has nothing left to do.
     """
 
     pid: int
     talk: socket.socket
+    has_ipv6: bool
     asked_to_end: int
     keepsakes: list[int] = field(default_factory=list)
     tuns: list[int] = field(default_factory=list)
-    gone: bool = False
+    done: bool = False
 
 
 def serve(agent: socket.socket) -> None:
@@ -67,7 +74,7 @@ def serve(agent: socket.socket) -> None:
     gc.freeze()  # what is shared with the forked ones stays so
     next_one, current = _fork(agent, by_line=by_line), None
     while True:
-        talking: list[socket.socket] = [] if current is None or current.gone else [current.talk]
+        talking: list[socket.socket] = [] if current is None or current.done else [current.talk]
         readable, _, _ = select.select([agent, *talking], [], [])
         if current is not None and current.talk in readable:
             _grant(current)
@@ -93,8 +100,8 @@ def serve(agent: socket.socket) -> None:
 
 def _tell(gateway: _Gateway, wanted: protocol.Make) -> None:
     """Have a link made, and look meanwhile for what its relay must know."""
-    has_ipv6 = host_view.has_ipv6()
-    gateway.talk.send(pickle.dumps(Order(wanted.init, wanted.name, wanted.link, wanted.seed, has_ipv6)))
+    order = Order(wanted.init, wanted.name, wanted.link, wanted.seed, gateway.has_ipv6)
+    gateway.talk.send(pickle.dumps(order))
     with contextlib.suppress(BrokenPipeError):  # it has refused already
         gateway.talk.send(pickle.dumps(host_view.services()))
 
@@ -109,7 +116,7 @@ def _fork(agent: socket.socket, *, by_line: bool) -> _Gateway:
         _be_gateway(agent, theirs, asked_to_end, parent, has_ipv6=has_ipv6, by_line=by_line)
     theirs.close()
     os.setpgid(pid, pid)  # with the delay line, if it starts one
-    return _Gateway(pid, ours, asked_to_end)
+    return _Gateway(pid, ours, has_ipv6, asked_to_end)
 
 
 def _grant(gateway: _Gateway) -> None:
@@ -118,8 +125,8 @@ def _grant(gateway: _Gateway) -> None:
         wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 2)
     except ConnectionResetError:  # it has ended before it read everything
         wish, files = b"", []
-    if not wish:  # it has ended; the agent will ask
-        gateway.gone = True
+    if wish in (b"", _DONE):  # it has ended, or will be
+        gateway.done = True
     elif files:
         (gateway.tuns if wish == _TUNS else gateway.keepsakes).extend(files)
     else:
@@ -147,6 +154,9 @@ class _Wishes:
     def services(self) -> tuple[Service, ...]:
         found: tuple[Service, ...] = pickle.loads(self._connection.recv(_LARGEST))  # noqa: S301 - as the order
         return found
+
+    def done(self) -> None:
+        self._connection.send(_DONE)
 
     def keep(self, what: bytes, *descriptors: int) -> None:
         socket.send_fds(self._connection, [what], descriptors)
@@ -196,6 +206,7 @@ def _be_gateway(
         protocol.send(agent, protocol.Made(), tuple(files))
         agent.close()
         gateway.run(asked_to_end)
+        wishes.done()
         os._exit(0)
     except BaseException:
         traceback.print_exc()
@@ -219,7 +230,7 @@ def _finish(gateway: _Gateway, agent: socket.socket) -> str:
     if not ended:
         os.eventfd_write(gateway.asked_to_end, 1)
         deadline = time.monotonic() + _LAST_WORDS_S
-        while not gateway.gone and (left_s := deadline - time.monotonic()) > 0:
+        while not gateway.done and (left_s := deadline - time.monotonic()) > 0:
             readable, _, _ = select.select([agent, gateway.talk], [], [], left_s)
             if agent in readable:  # it has ended, too
                 break
