@@ -1,8 +1,9 @@
 """Makes the links of a run's trials, one at a time, for the agent at the other end of a local socket.
 
-Each is the work of a gateway, a process forked from this small one, which has everything loaded. This process
-stays in the host's network and makes the sockets by which a gateway reaches it. It ends when the socket is closed,
-and every gateway ends with it.
+Each is the work of a gateway, a process forked from this small one, which has everything loaded. The one that
+waits takes the agent's order itself, since every process that passes it on costs half a millisecond. This process
+stays in the host's network and makes the sockets by which a gateway reaches it. It ends when the agent's socket is
+closed, and every gateway ends with it.
 
 Run as ``python -m insitu.injectors.network.server SOCKET MARK``.
 """
@@ -32,8 +33,9 @@ from insitu.injectors.network.socket_table import Service
 _LARGEST = 1 << 18
 _SLOW_TO_CLOSE, _TUNS = b"s", b"t"
 """What a gateway gives to keep."""
-_DONE = b"d"
-"""What a gateway says when nothing of its subject is under way any more: it may be ended."""
+_TOLD, _TOLD_BY_LINE, _DONE = b"o", b"l", b"d"
+"""What a gateway says: it has its order, for a link without or with a delay line; nothing of its subject is under
+way any more, and it may be ended."""
 _LAST_WORDS_S = 1.0
 """How long what a subject sent before it ended may take to leave its link."""
 
@@ -45,65 +47,64 @@ class _Gateway:
     Attributes
     ----------
     talk
-        By it the process is told what to make, and asks for sockets of the host's network.
-    has_ipv6
-        See `Order`.
+        By it the process asks for sockets of the host's network, and for what can be reached there.
     asked_to_end
         An event (eventfd): it is to end when nothing that its subject sent is under way.
     keepsakes
         Open files of its own that take the kernel a while to close; they are closed when nobody waits.
     tuns
         Those of its interfaces, if it has a delay line.
+    told, by_line
+        It has an order, and that is for a link with a delay line.
     done
         It has ended, or has nothing left to do.
     """
 
     pid: int
     talk: socket.socket
-    has_ipv6: bool
     asked_to_end: int
     keepsakes: list[int] = field(default_factory=list)
     tuns: list[int] = field(default_factory=list)
+    told: bool = False
+    by_line: bool = False
     done: bool = False
 
 
 def serve(agent: socket.socket) -> None:
     """Make and end links until the agent closes the socket; keeps a process ready for the next one."""
     namespaces.adopt_orphans()
-    by_line = False  # as the link before: the trials of a run have the same variables
     gc.freeze()  # what is shared with the forked ones stays so
-    next_one, current = _fork(agent, by_line=by_line), None
+    gateway = _fork(agent, by_line=False)
+    while _is_answered(agent, gateway):
+        early = _finish(gateway, agent)
+        protocol.send(agent, protocol.Ended(early))
+        _close(gateway)
+        gateway = _fork(agent, by_line=gateway.by_line)  # the trials of a run have the same variables
+    _end(gateway)
+    _close(gateway)
+
+
+def _is_answered(agent: socket.socket, gateway: _Gateway) -> bool:
+    """Give a gateway what it wishes until the agent asks for its end; false if the agent has gone instead."""
+    poller = select.poll()
+    poller.register(agent, 0)  # the order is for the gateway
+    poller.register(gateway.talk, select.POLLIN)
     while True:
-        talking: list[socket.socket] = [] if current is None or current.done else [current.talk]
-        readable, _, _ = select.select([agent, *talking], [], [])
-        if current is not None and current.talk in readable:
-            _grant(current)
-        if agent not in readable:
-            continue
-        message, _ = protocol.receive(agent)
-        if isinstance(message, protocol.Make) and current is None:
-            current, by_line = next_one, message.link.by_line
-            _tell(current, message)
-        elif isinstance(message, protocol.End):
-            early = "" if current is None else _finish(current, agent)
-            protocol.send(agent, protocol.Ended(early))
-            if current is not None:
-                _close(current)
-                next_one, current = _fork(agent, by_line=by_line), None
-        else:
-            break
-    for gateway in (current, next_one):
-        if gateway is not None and gateway.talk.fileno() >= 0:
-            _end(gateway)
-            _close(gateway)
-
-
-def _tell(gateway: _Gateway, wanted: protocol.Make) -> None:
-    """Have a link made, and look meanwhile for what its relay must know."""
-    order = Order(wanted.init, wanted.name, wanted.link, wanted.seed, gateway.has_ipv6)
-    gateway.talk.send(pickle.dumps(order))
-    with contextlib.suppress(BrokenPipeError):  # it has refused already
-        gateway.talk.send(pickle.dumps(host_view.services()))
+        ready = dict(poller.poll())
+        if gateway.talk.fileno() in ready:
+            _grant(gateway)
+            if gateway.told:
+                poller.modify(agent, select.POLLIN)
+            if gateway.done:
+                poller.unregister(gateway.talk)
+                poller.modify(agent, select.POLLIN)
+        elif agent.fileno() in ready:
+            message, _ = protocol.receive(agent)
+            if not isinstance(message, protocol.Make):
+                return isinstance(message, protocol.End)
+            protocol.send(
+                agent, protocol.Refused("the gateway ended before it was asked for", "insitu resume RUN")
+            )
 
 
 def _fork(agent: socket.socket, *, by_line: bool) -> _Gateway:
@@ -116,17 +117,22 @@ def _fork(agent: socket.socket, *, by_line: bool) -> _Gateway:
         _be_gateway(agent, theirs, asked_to_end, parent, has_ipv6=has_ipv6, by_line=by_line)
     theirs.close()
     os.setpgid(pid, pid)  # with the delay line, if it starts one
-    return _Gateway(pid, ours, has_ipv6, asked_to_end)
+    memory.own_pages()  # the fork has made each of them a shared one, here as there
+    return _Gateway(pid, ours, asked_to_end)
 
 
 def _grant(gateway: _Gateway) -> None:
-    """Make one socket and hand it over, or take what a gateway gives to keep."""
+    """Do what a gateway asks for, or take what it gives to keep."""
     try:
         wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 2)
     except ConnectionResetError:  # it has ended before it read everything
         wish, files = b"", []
     if wish in (b"", _DONE):  # it has ended, or will be
         gateway.done = True
+    elif wish in (_TOLD, _TOLD_BY_LINE):
+        gateway.told, gateway.by_line = True, wish == _TOLD_BY_LINE
+        with contextlib.suppress(BrokenPipeError):  # it has refused already
+            gateway.talk.send(pickle.dumps(host_view.services()))
     elif files:
         (gateway.tuns if wish == _TUNS else gateway.keepsakes).extend(files)
     else:
@@ -152,8 +158,12 @@ class _Wishes:
         return socket.socket(fileno=files[0])
 
     def services(self) -> tuple[Service, ...]:
-        found: tuple[Service, ...] = pickle.loads(self._connection.recv(_LARGEST))  # noqa: S301 - as the order
+        """What `told` has asked for."""
+        found: tuple[Service, ...] = pickle.loads(self._connection.recv(_LARGEST))  # noqa: S301 - from the parent, by a pair of sockets of its own
         return found
+
+    def told(self, *, by_line: bool) -> None:
+        self._connection.send(_TOLD_BY_LINE if by_line else _TOLD)
 
     def done(self) -> None:
         self._connection.send(_DONE)
@@ -184,11 +194,12 @@ def _be_gateway(
         ends.addressed(has_ipv6=has_ipv6), ends.acquainted(has_ipv6=has_ipv6)  # spelled before anybody waits
         waiting = Line() if by_line else None
         memory.own_pages()
-        packet = talk.recv(_LARGEST)
-        if not packet:
+        wanted, _ = protocol.receive(agent)
+        if not isinstance(wanted, protocol.Make):
             os._exit(0)
-        order: Order = pickle.loads(packet)  # noqa: S301 - from the parent, over a pair of sockets that nobody else has
         wishes = _Wishes(talk)
+        wishes.told(by_line=wanted.link.by_line)
+        order = Order(wanted.init, wanted.name, wanted.link, wanted.seed, has_ipv6)
         try:
             gateway = Gateway(order, room, wishes.socket, wishes.services, waiting)
             namespaces.die_with_parent()  # joining a user namespace has withdrawn it
