@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from insitu.injectors.added import added
 from insitu.injectors.binding import TOO_BRIEF, too_brief, waiting_rate
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Probe, Setting, Treatment
@@ -27,7 +29,8 @@ class _DiskThrottle(Injector):
     -----
     Version 1 counts a request when it is queued, not when it is done, so *when* data moved is read off the
     disk's own completions, and *how much* off the group's counter: the journal of a file system, and the little
-    that others may move, are taken to be spread evenly. Where others move much, only the group's counter is left.
+    that others may move, are taken to be spread evenly over the time in which the subject has asked for something.
+    Where others move much, only the group's counter is left.
     """
 
     variable: ClassVar[str]
@@ -73,7 +76,9 @@ class _DiskThrottle(Injector):
         added_here = added(samples, self._counter)
         others = moved - asked - added_here
         crowded = asked > 0 and others > _CROWDED_SHARE * asked + self._crowd + self._journal * flushes(samples)
-        done = own if crowded or added_here or not moved else whole * min(1.0, asked / moved)
+        done = own - own[0]
+        if not (crowded or added_here) and moved:  # no more is done than was asked for
+            done = np.minimum(done, (whole - whole[0]) * min(1.0, asked / moved))
         note = f"others had {self._spelled(others)} meanwhile" if crowded else ""
         slope = None
         if math.isfinite(level) and asked:

@@ -80,6 +80,8 @@ class Disk:
         Bytes per second of the disk, of which others take `others`.
     piece, work_s
         What it reads at once, and how long it works on that.
+    begin_s
+        When it begins to read.
     """
 
     cap: float
@@ -87,14 +89,17 @@ class Disk:
     piece: float = 262144.0
     work_s: float = 0.0
     others: float = 0.0
+    begin_s: float = 0.0
 
     def samples(self, wall_s: float = 3.0) -> dict[str, np.ndarray]:
         """What a trial would have sampled, until the first piece that ends after `wall_s`."""
-        events: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)]  # time, bytes, time waited so far
-        now = waited = moved = 0.0
+        now, waited, moved = self.begin_s, 0.0, 0.0
+        events = [(0.0, 0.0, 0.0), *([(now, 0.0, 0.0)] if now else [])]  # time, bytes, time waited so far
+        begins: list[float] = []
         while now < wall_s:
+            begins.append(now)
             through = self.piece / max(self.speed - self.others, self.speed * 0.02)
-            end = max(now + through, (moved + self.piece) / self.cap - _EARLY_S)
+            end = max(now + through, self.begin_s + (moved + self.piece) / self.cap - _EARLY_S)
             waited, moved = waited + end - now, moved + self.piece
             events.append((end, moved, waited))
             now = end + self.work_s
@@ -106,7 +111,7 @@ class Disk:
         busy_s = np.minimum(time_s, (done + self.others * time_s) / self.speed)
         return {
             "time_s": time_s,
-            "read_bytes": done,
+            "read_bytes": np.searchsorted(begins, time_s) * self.piece,  # counted when asked for
             "device_read_bytes": done + self.others * time_s,
             "io_stall_s": np.interp(time_s, ends, waits),
             "device_busy_s": busy_s,

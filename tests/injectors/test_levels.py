@@ -16,6 +16,7 @@ from insitu.injectors.cpu import CpuCores
 from insitu.injectors.disk import DiskReadOperations, DiskReadRate, DiskWriteOperations, DiskWriteRate
 from insitu.injectors.lifecycle import Verdict, verdict
 from tests.injectors.nodes import NO_PERMISSION, bare_node, node
+from tests.injectors.simulated import Disk
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
@@ -266,6 +267,14 @@ def test_a_subject_that_asked_for_nothing_is_slack_whatever_others_move(
     achieved = injector.achieved(10e6, samples, node())
     assert not achieved.starved
     assert verdict(10e6, achieved, injector) is Verdict.SLACK
+
+
+@given(st.floats(0.0, 4.0))
+def test_the_little_that_others_move_leaves_the_rate_as_it_is_whenever_they_do(when_s: float) -> None:
+    plain = Disk(5e6, 1e9, 1048576.0, begin_s=0.2).samples(4.0)
+    theirs = np.where(plain["time_s"] >= when_s, 1e6, 0.0)
+    samples = plain | {"device_read_bytes": plain["device_read_bytes"] + theirs}
+    assert READ.achieved(5e6, samples, node()).level == pytest.approx(5e6, rel=0.02)  # a piece is 5 %
 
 
 def test_disk_rate_unset() -> None:
