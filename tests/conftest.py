@@ -6,10 +6,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from insitu.injectors import cgroups
 from tests.leaks import left_after, traces
+
+# nothing is timed in a test: a machine that is busy with something else is not a failure
+hypothesis.settings.register_profile(
+    "insitu", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("insitu")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
