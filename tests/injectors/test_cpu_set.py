@@ -54,7 +54,7 @@ def test_without_a_cpuset_processes_are_pinned_and_that_is_named() -> None:
     capability = SET.capability(bare_node())
     assert (capability.mechanism, capability.weaker) == ("sched-affinity", True)
     assert capability.reason
-    assert "root" in capability.remedy
+    assert "a kernel that has the cpuset (cpuset) controller" in capability.remedy
     assert SET.capability(ORDERED).mechanism == "cgroup1.cpuset"
 
 
