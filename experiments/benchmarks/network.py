@@ -39,7 +39,7 @@ RATE_TARGET, COST_TARGET_S = 0.02, 0.010
 _MBIT = 1e6 / 8
 _WIRE = 1514 / 1448
 _SECONDS = 3.0
-_ATTEMPTS = 3
+_ATTEMPTS = 8
 _SUBJECT = Path(__file__).with_name("net_subject.py")
 
 
