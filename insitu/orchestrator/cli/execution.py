@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-if TYPE_CHECKING:
-    from types import FrameType
+from insitu.orchestrator.cli.interruption import Interruption
 
+if TYPE_CHECKING:
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.loop import Outcome
     from insitu.orchestrator.plan.types import Plan
@@ -134,7 +131,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
         if cap.place is not None:
             store.set_meta(f"blast_radius_{key}", f"{format_quantity(cap.value, UNITS[key])} ({cap.place})")
     try:
-        with _termination_as_interrupt(), progress(prepared, quiet=quiet) as watcher:
+        with Interruption() as interruption, progress(prepared, quiet=quiet) as watcher:
             watcher.stage("starting ray on this machine")
             with local_cluster(
                 run_id,
@@ -143,6 +140,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
                 prepared.plan.guards.outside_writes_bytes,
                 prepared.radius.caps,
                 partial(refuse_crowd, prepared.radius.allowed),
+                interruption.check,
             ) as cluster:
                 outcome = loop.execute(prepared, store, cluster, watcher)
                 watcher.stage("shutting ray down")
@@ -223,19 +221,3 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
     except OSError:
         return
-
-
-@contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as cleanly as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signals = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, interrupt) for number in signals]
-    try:
-        yield
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)

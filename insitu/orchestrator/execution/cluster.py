@@ -59,6 +59,7 @@ class LocalCluster:
     _agent: ActorHandle
     _notice: Path
     _oversight: Oversight
+    _check: Callable[[], None]
 
     def make_data(self, programs: tuple[tuple[str, Program], ...], guards: Guards) -> float:
         """Make the run's data on the node; gives the seconds that it took."""
@@ -81,7 +82,11 @@ class LocalCluster:
         self._close(at_once=kind is not None and not issubclass(kind, InsituError))
 
     def _get(self, reference: Any) -> Any:
-        return _get(reference, self._notice, self._oversight.look)
+        return _get(reference, self._notice, self._look)
+
+    def _look(self) -> None:
+        self._check()
+        self._oversight.look()
 
     def _close(self, *, at_once: bool) -> None:
         """End the agent: in order, or at once when a trial may still be running (Ctrl-C)."""
@@ -104,6 +109,7 @@ def local_cluster(
     outside_writes_bytes: float = 256e6,
     caps: Caps = NO_CAPS,
     admit: Callable[[Sequence[Header]], None] | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Iterator[LocalCluster]:
     """Start ray on loopback with a fresh token, and an agent on it.
 
@@ -117,6 +123,8 @@ def local_cluster(
         Most that the run may take of the node.
     admit
         Called with the other runs that go first on this node, once this one's journal shows it; raises to refuse.
+    check
+        Called every half second while the agent is at work; raises to end that.
 
     Raises
     ------
@@ -149,7 +157,7 @@ def local_cluster(
         with session.inherited(folder):
             agent = _start(folder, setup)
         oversight = Oversight(header.ownership, journal.path, folder / _NOTICE)
-        with LocalCluster(agent, folder / _NOTICE, oversight) as cluster:
+        with LocalCluster(agent, folder / _NOTICE, oversight, check) as cluster:
             yield cluster
 
 
