@@ -28,6 +28,7 @@ from insitu.injectors.network import support
 from insitu.injectors.network.actuator import LinkActuator
 from insitu.injectors.network.line import CARRIES_BYTES_PER_S
 from insitu.injectors.network.link import Link
+from insitu.orchestrator.execution import host
 from insitu.orchestrator.execution.agent import NodeAgent
 from insitu.orchestrator.execution.orders import SetLevel
 from insitu.orchestrator.store.records import TrialRecord, TrialState
@@ -40,6 +41,7 @@ _MBIT = 1e6 / 8
 _WIRE = 1514 / 1448
 _SECONDS = 3.0
 _ATTEMPTS = 8
+_MOST_ROUNDS = 4
 _SUBJECT = Path(__file__).with_name("net_subject.py")
 
 
@@ -149,14 +151,15 @@ def cost(rounds: int = 40) -> list[Claim]:
     print(f"{'variables':28}{'apply':>10}{'undo':>10}{'both':>10}{'p90':>10}{'target':>8}")
     with _actuator() as (actuator, folder):
         for name, link in ways.items():
-            applied, undone = _timed(actuator, link, folder, rounds)
+            applied, undone, quiet = _timed(actuator, link, folder, rounds)
             both = [sum(pair) for pair in zip(applied, undone, strict=True)]
             found_s = map(statistics.median, (applied, undone, both))
             p90_s, middle_s = statistics.quantiles(both, n=10)[-1], statistics.median(both)
-            ok = middle_s <= COST_TARGET_S
+            ok = middle_s <= COST_TARGET_S if quiet else None
             rows.append(Off(name, middle_s * 1e3, ok))
+            said = {True: "ok", False: "MISSED", None: "disturbed: the hypervisor took processors"}[ok]
             figures = "".join(f"{one * 1e3:>7.1f} ms" for one in (*found_s, p90_s))
-            print(f"{name:28}{figures}{COST_TARGET_S * 1e3:>5.0f} ms  {'ok' if ok else 'MISSED'}", flush=True)
+            print(f"{name:28}{figures}{COST_TARGET_S * 1e3:>5.0f} ms  {said}", flush=True)
     if shutil.which("ip") and shutil.which("tc"):
         times = [_spawned() for _ in range(max(5, rounds // 4))]
         print(f"{'ip and tc, one rate':28}{'':>20}{statistics.median(times) * 1e3:>7.1f} ms")
@@ -204,10 +207,13 @@ def _actuator() -> Iterator[tuple[LinkActuator, Path]]:
         yield actuator, Path(folder)
 
 
-def _timed(actuator: LinkActuator, link: Link, folder: Path, rounds: int) -> tuple[list[float], list[float]]:
+def _timed(actuator: LinkActuator, link: Link, folder: Path, rounds: int) -> tuple[list[float], list[float], bool]:
+    """Seconds to apply and to undo, of rounds without the hypervisor; and whether there were enough of those."""
     applied: list[float] = []
     undone: list[float] = []
-    for number in range(rounds + 1):
+    stolen: list[bool] = []
+    while len(stolen) < _MOST_ROUNDS * rounds and stolen.count(False) <= rounds:
+        number, before = len(stolen), host.read_times()
         with support.nobody() as init:
             time.sleep(0.1)  # as between trials: the next gateway is made ready
             begin = time.perf_counter()
@@ -216,7 +222,11 @@ def _timed(actuator: LinkActuator, link: Link, folder: Path, rounds: int) -> tup
                 time.sleep(0.05)
                 begin = time.perf_counter()
             undone.append(time.perf_counter() - begin)
-    return applied[1:], undone[1:]  # the first one starts the server
+        stolen.append(host.read_times().steal_s > before.steal_s or not number)  # the first one starts the server
+    if not (quiet := stolen.count(False) >= rounds // 2):
+        stolen = [not number for number in range(len(stolen))]
+    kept = [number for number, out in enumerate(stolen) if not out]
+    return [applied[number] for number in kept], [undone[number] for number in kept], quiet
 
 
 def _spawned() -> float:
