@@ -39,6 +39,8 @@ def waiting(samples: Samples, done: Floats) -> Mask:
         binding[max(0, first - 1)] |= waited_s[max(0, first - 1)] > 0.01 * step_s[max(0, first - 1)]
         if last < len(step_s):
             binding[last] |= waited_s[last] > 0.01 * step_s[last]
+    if ends and (last := ends[-1][1]) < len(step_s):  # the last arrival, just when a sample was taken
+        binding[last] |= done[-1] == done[last + 1] > done[last]
     return binding
 
 

@@ -277,6 +277,16 @@ def test_the_little_that_others_move_leaves_the_rate_as_it_is_whenever_they_do(w
     assert READ.achieved(5e6, samples, node()).level == pytest.approx(5e6, rel=0.02)  # a piece is 5 %
 
 
+def test_the_last_piece_counts_if_it_arrives_while_a_sample_is_taken() -> None:
+    plain = Disk(5e6, 1e9, 1048576.0, begin_s=0.2).samples(4.0)
+    after_s = plain["time_s"][-1] + 0.003
+    samples = {name: np.append(column, column[-1]) for name, column in plain.items()} | {
+        "time_s": np.append(plain["time_s"], after_s)
+    }
+    samples["device_read_bytes"][-2] -= 1048576.0  # this counter was read before, and the waiting after it
+    assert READ.achieved(5e6, samples, node()).level == pytest.approx(5e6, rel=0.02)
+
+
 def test_disk_rate_unset() -> None:
     samples = disk_samples(50e6, foreign=50e6)
     assert judged(READ, UNLIMITED, samples) is Verdict.UNSET
