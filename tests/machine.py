@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import time
 from pathlib import Path
+
+
+def heed_signals() -> None:
+    """Ignore no signal that ends a command, as in the background of a script: for a process about to start."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def control_groups(mark: str) -> set[str]:

@@ -155,7 +155,7 @@ def test_interrupted_run_ends_cleanly_and_says_how_to_go_on(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=machine.heed_signals,
     )
     deadline = time.monotonic() + 60
     while _run_id(run) is None or not _finished(run):

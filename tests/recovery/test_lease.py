@@ -40,6 +40,7 @@ class Run:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=machine.heed_signals,
         )
         self._wait_for_a_trial()
 
