@@ -29,10 +29,12 @@ def round_trips_s(subject: int, gateway: int, count: int = 40, every_s: float = 
         near.connect(far.getsockname())
         far.connect(near.getsockname())
         for number in range(count + 1):
-            trips.append(_one_way_s(near, far) + _one_way_s(far, near))
-            if number == 0:  # whatever must be looked up for the first one
-                trips.clear()
-            time.sleep(every_s)
+            trip_s = 0.0
+            for source, target in ((near, far), (far, near)):
+                time.sleep(every_s)  # before each way, so that it begins from rest with a delay and without
+                trip_s += _one_way_s(source, target)
+            if number > 0:  # whatever must be looked up, is for the first one
+                trips.append(trip_s)
     return trips
 
 
