@@ -78,9 +78,9 @@ class Run:
         (pid,) = [pid for pid in guards_of(self.state) if str(self.state / name) in command_of(pid)]
         return pid
 
-    def wait(self) -> str:
+    def wait(self, within_s: float = 60.0) -> str:
         """Wait for its end; gives what it has said."""
-        _, said = self.command.communicate(timeout=60)
+        _, said = self.command.communicate(timeout=within_s)
         assert "Traceback" not in said
         return said
 
@@ -173,12 +173,25 @@ def test_a_killed_guard_is_replaced_during_the_trial_and_undoes(run: Run) -> Non
     assert run.left() == []
 
 
-@pytest.mark.parametrize("title", ["raylet/raylet", "gcs_server"])
-def test_ray_without_one_of_its_processes_leaves_nothing(run: Run, title: str) -> None:
-    os.kill(run.process(title), signal.SIGKILL)
+def test_an_interruption_without_rays_raylet_leaves_nothing(run: Run) -> None:
+    os.kill(run.process("raylet/raylet"), signal.SIGKILL)
     time.sleep(1.0)
     run.command.send_signal(signal.SIGINT)
     run.wait()
+    assert run.left() == []
+
+
+@pytest.mark.parametrize("then", [None, signal.SIGINT])
+def test_the_command_does_not_wait_for_a_control_service_that_has_ended(
+    run: Run, then: signal.Signals | None
+) -> None:
+    os.kill(run.process("gcs_server"), signal.SIGKILL)
+    if then is not None:
+        run.command.send_signal(then)
+    said = run.wait(within_s=20.0)
+    assert ("ray's control service on this node ended" in said) == (then is None)
+    assert run.command.returncode == (3 if then is None else 1)
+    assert "insitu resume" in said
     assert run.left() == []
 
 

@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 def main() -> None:
     """Entry point of the ``insitu`` command."""
     from insitu.orchestrator.cli.app import app
+    from insitu.orchestrator.departure import leave
     from insitu.orchestrator.errors import InsituError
 
     try:
         app(prog_name="insitu")
     except InsituError as exc:
         sys.stderr.write(f"{_label(exc)}: {exc}\n")
-        sys.exit(exc.exit_code)
+        leave(exc.exit_code)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
-        sys.exit(0)
+        leave(0)
+    except SystemExit as exc:
+        leave(exc.code)
 
 
 def _label(exc: InsituError) -> str:

@@ -25,8 +25,9 @@ from insitu.injectors.errors import NoJournal
 from insitu.injectors.journal import Header, Journal, boot_id, state_folder
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.oversight import Oversight
-from insitu.injectors.processes import Process
+from insitu.injectors.processes import Process, command_of
 from insitu.injectors.undo import Undo, UndoKind
+from insitu.orchestrator.departure import expect_crash
 from insitu.orchestrator.errors import CannotExecute, InsituError, NodeDirty
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
@@ -48,6 +49,7 @@ _QUIET: Mapping[str, str] = {
 }
 _OBJECT_STORE_BYTES = 80 * 1024 * 1024  # the least that ray takes; only small records pass through
 _DISPATCH_POLL_S = 0.5
+_GO_ON = "what it held is undone; insitu resume RUN goes on"
 _NOTICE = "why-the-agent-was-ended"
 """File in ray's folder, left by the agent's guard."""
 
@@ -59,6 +61,7 @@ class LocalCluster:
     _agent: ActorHandle
     _notice: Path
     _oversight: Oversight
+    _control: Process
     _check: Callable[[], None]
 
     def make_data(self, programs: tuple[tuple[str, Program], ...], guards: Guards) -> float:
@@ -86,12 +89,17 @@ class LocalCluster:
 
     def _look(self) -> None:
         self._check()
+        if not self._control.alive():
+            raise CannotExecute("ray's control service on this node ended", hint=_GO_ON)
         self._oversight.look()
 
     def _close(self, *, at_once: bool) -> None:
         """End the agent: in order, or at once when a trial may still be running (Ctrl-C)."""
         import ray
 
+        if not self._control.alive():  # ray would wait a minute for it, and then end this process
+            expect_crash("ray")
+            return
         try:
             if at_once:
                 ray.kill(self._agent)
@@ -157,7 +165,7 @@ def local_cluster(
         with session.inherited(folder):
             agent = _start(folder, setup)
         oversight = Oversight(header.ownership, journal.path, folder / _NOTICE)
-        with LocalCluster(agent, folder / _NOTICE, oversight, check) as cluster:
+        with LocalCluster(agent, folder / _NOTICE, oversight, _control_service(folder), check) as cluster:
             yield cluster
 
 
@@ -227,6 +235,14 @@ def _start(folder: Path, setup: AgentSetup) -> ActorHandle:
     return agent
 
 
+def _control_service(folder: Path) -> Process:
+    """The process that ray cannot do without, and does not start anew."""
+    for process in session.members(folder):
+        if any(Path(word).name == "gcs_server" for word in command_of(process.pid)[:1]):
+            return process
+    raise CannotExecute("ray's control service on this node does not start", hint="insitu doctor")
+
+
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
     """Ray takes SIGTERM for a crash: it would end this process before it has undone anything."""
@@ -267,9 +283,8 @@ def _get(reference: Any, notice: Path | None, meanwhile: Callable[[], None] = la
 
 def _agent_ended(notice: Path | None) -> CannotExecute:
     """Why an agent is gone: its guard leaves a notice before it ends one."""
-    hint = "what it held is undone; insitu resume RUN goes on"
     try:
         reason = notice.read_text() if notice is not None else ""
     except OSError:
-        return CannotExecute("the agent of this node ended", hint=hint)
-    return CannotExecute(f"the agent of this node was ended by its guard: {reason}", hint=hint)
+        return CannotExecute("the agent of this node ended", hint=_GO_ON)
+    return CannotExecute(f"the agent of this node was ended by its guard: {reason}", hint=_GO_ON)
