@@ -6,6 +6,7 @@ in its command line and lives as long as the run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -23,7 +24,15 @@ _HELPERS = {
     "insitu.injectors.anomalies.server",
     "insitu.injectors.network.server",
 }
-_INIT = 1
+_INIT, _KERNEL = 1, "kthreadd"
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """A process that is not the kernel's own."""
+
+    parent: int
+    command: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +56,9 @@ class Traces:
 
 def traces(state: Path) -> Traces:
     """Look at the machine; what runs with another state folder than `state` own is left out."""
-    commands = dict(_commands())
-    others = {_run_guarded_elsewhere(command, state) for command in commands.values()}
-    others |= {_run_served_elsewhere(pid, command, state) for pid, command in commands.items()}
+    processes = _processes()
+    others = {_run_guarded_elsewhere(one.command, state) for one in processes.values()}
+    others |= {_run_served_elsewhere(pid, one.command, state) for pid, one in processes.items()}
     others.discard("")
     return Traces(
         groups=frozenset(str(path) for path in _groups(_CGROUPS) if not _is_of(path.name, others)),
@@ -57,10 +66,10 @@ def traces(state: Path) -> Traces:
             line for line in Path("/proc/self/mounts").read_text().splitlines() if _names_us(line.split(" "))
         ),
         processes=frozenset(
-            f"{pid} {' '.join(command)}" for pid, command in commands.items() if _is_ours(pid, command, state)
+            f"{pid} {' '.join(one.command)}" for pid, one in processes.items() if _is_ours(one, state)
         ),
         interfaces=frozenset(
-            f"{name} in {namespace}" for namespace, name in _interfaces() if not _is_link_of(name, others)
+            f"{name} in {namespace}" for namespace, name in _interfaces(processes) if not _is_link_of(name, others)
         ),
         journals=frozenset(map(str, state.glob("*"))),
         folders=frozenset(
@@ -90,15 +99,17 @@ def _is_link_of(name: str, runs: set[str]) -> bool:
     return any(name.startswith(f"{MARK}{run}"[:15]) for run in runs)
 
 
-def _interfaces() -> Iterator[tuple[str, str]]:
+def _interfaces(processes: dict[int, _Process]) -> Iterator[tuple[str, str]]:
     """Namespaces of processes below this one, and of orphans, with the interfaces there that have our mark."""
     seen: set[str] = set()
-    for name in filter(str.isdigit, os.listdir("/proc")):
+    for pid in processes:
+        if not _is_related(pid, processes):
+            continue
         try:
-            namespace = os.readlink(f"/proc/{name}/ns/net")
-            if namespace in seen or not _is_related(int(name)):
+            namespace = os.readlink(f"/proc/{pid}/ns/net")
+            if namespace in seen:
                 continue
-            lines = Path(f"/proc/{name}/net/dev").read_text().splitlines()
+            lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()
         except OSError:
             continue
         seen.add(namespace)
@@ -107,12 +118,12 @@ def _interfaces() -> Iterator[tuple[str, str]]:
                 yield namespace, interface
 
 
-def _is_related(pid: int) -> bool:
+def _is_related(pid: int, processes: dict[int, _Process]) -> bool:
     """Whether a process is a descendant of this one, or an orphan."""
-    if (parent := parent_of(pid)) == _INIT:
+    if (parent := processes[pid].parent) == _INIT:
         return True
-    while parent not in (os.getpid(), _INIT, 0):
-        parent = parent_of(parent)
+    while parent in processes and parent not in (os.getpid(), _INIT):
+        parent = processes[parent].parent
     return parent == os.getpid()
 
 
@@ -128,14 +139,25 @@ def _groups(folder: Path) -> Iterator[Path]:
             yield from _groups(Path(entry.path))
 
 
-def _commands() -> Iterator[tuple[int, tuple[str, ...]]]:
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                words = Path(entry.path, "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-            except OSError:
-                continue
-            yield int(entry.name), tuple(words)
+def _processes() -> dict[int, _Process]:
+    """All that can be seen, but for threads of the kernel: this is done twice for each of many tests."""
+    found: dict[int, _Process] = {}
+    kernel = _threads_parent()
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        parent = parent_of(pid)
+        if parent in (0, kernel) and pid != _INIT:
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            found[pid] = _Process(parent, tuple(file.read().decode(errors="replace").split("\0")[:-1]))
+    return found
+
+
+def _threads_parent() -> int | None:
+    """The process that the kernel's threads are children of; a container does not show it."""
+    with contextlib.suppress(OSError):
+        if Path("/proc/2/comm").read_text().strip() == _KERNEL:
+            return 2
+    return None
 
 
 def _run_guarded_elsewhere(command: tuple[str, ...], state: Path) -> str:
@@ -164,17 +186,17 @@ def _journal_of(command: tuple[str, ...]) -> Path | None:
     return Path(arguments[1]) if len(arguments) > 1 else None
 
 
-def _is_ours(pid: int, command: tuple[str, ...], state: Path) -> bool:
+def _is_ours(process: _Process, state: Path) -> bool:
     """A guard of this state folder; another helper that is a child of the tests, or an orphan."""
-    if (journal := _journal_of(command)) is not None:
+    if (journal := _journal_of(process.command)) is not None:
         return journal.parent == state
-    return not _HELPERS.isdisjoint(command) and parent_of(pid) in (_INIT, os.getpid())
+    return not _HELPERS.isdisjoint(process.command) and process.parent in (_INIT, os.getpid())
 
 
 def parent_of(pid: int) -> int:
     """Parent of a process, 0 if there is none any more."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
     except OSError:
         return 0
-    return int(stat.rpartition(")")[2].split()[1])
