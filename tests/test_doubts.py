@@ -185,7 +185,7 @@ def insitu(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_check_repeats_what_it_was_told(tmp_path: Path) -> None:
     plans.write(tmp_path)
-    (tmp_path / "nodes.yaml").write_text("nodes: {default: {blast_radius: {cores: 1}}}\n")
+    (tmp_path / "nodes.yaml").write_text("nodes: {default: {blast_radius: {trials: 1}}}\n")
     for options in (
         [],
         ["--out", "a b"],
