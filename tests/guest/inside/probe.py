@@ -31,8 +31,8 @@ def main(name: str) -> None:
             for path in plan.paths:
                 remove(path)
     parents = {controller: str(path) for controller, path in found.parents.items()}
-    told = {"parents": parents, "problems": dict(found.problems), "member": member}
-    sys.stdout.write(json.dumps(told))
+    problems = {controller: problem.reason for controller, problem in found.problems.items()}
+    sys.stdout.write(json.dumps({"parents": parents, "problems": problems, "member": member}))
 
 
 if __name__ == "__main__":
