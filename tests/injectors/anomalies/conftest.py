@@ -12,6 +12,7 @@ from insitu.injectors.anomalies.actuator import LoadActuator
 from insitu.injectors.anomalies.load import Load, Loads
 from insitu.injectors.contract import Node
 from insitu.injectors.journal import Header, Journal, boot_id
+from insitu.injectors.lease import Lease
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import carry_out_all
@@ -23,7 +24,7 @@ Hold = Callable[..., AbstractContextManager[Held]]
 @pytest.fixture
 def journal(state: Path) -> Iterator[Journal]:
     header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
-    with Journal(state, header) as journal:
+    with Journal(state, header) as journal, Lease(journal.path):  # its guard undoes, if the tests are killed
         yield journal
 
 
