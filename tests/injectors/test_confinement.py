@@ -26,6 +26,7 @@ from insitu.injectors.confinement import (
 )
 from insitu.injectors.contract import Node, Setting
 from insitu.injectors.journal import Header, Journal, boot_id, read
+from insitu.injectors.lease import Lease
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import UndoKind
@@ -38,7 +39,8 @@ BURN = "import time; end = time.monotonic() + 1.0\nwhile time.monotonic() < end:
 @pytest.fixture
 def journal(state: Path) -> Iterator[Journal]:
     pid = os.getpid()
-    with Journal(state, Header(RUN, pid, start_time(pid), boot_id(), "/run")) as journal:
+    header = Header(RUN, pid, start_time(pid), boot_id(), "/run")
+    with Journal(state, header) as journal, Lease(journal.path):
         yield journal
 
 

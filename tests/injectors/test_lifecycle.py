@@ -18,6 +18,7 @@ from insitu.injectors.cpu import CpuCores
 from insitu.injectors.disk import DiskReadRate, DiskWriteRate
 from insitu.injectors.errors import ForeignState, InjectorError, NotSettable, UndoFailed
 from insitu.injectors.journal import Header, Journal, boot_id, read
+from insitu.injectors.lease import Lease
 from insitu.injectors.lifecycle import Reserved, Verdict, check, hold, plan_hold, verdict
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
@@ -33,7 +34,7 @@ NAME = f"insitu-{RUN}-t1"
 @pytest.fixture
 def journal(state: Path) -> Iterator[Journal]:
     header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
-    with Journal(state, header) as journal:
+    with Journal(state, header) as journal, Lease(journal.path):
         yield journal
 
 
