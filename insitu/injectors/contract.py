@@ -7,6 +7,7 @@ rest, the same way for all: check, snapshot, journal, apply, read back, undo, ve
 from __future__ import annotations
 
 import math
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -388,5 +389,5 @@ class Ownership:
 
     def owns(self, path: Path | str) -> bool:
         """Whether the last part of a path carries the mark."""
-        name = Path(path).name
+        name = os.path.basename(os.fspath(path).rstrip("/"))
         return name == self.prefix or name.startswith(self.prefix + "-")
