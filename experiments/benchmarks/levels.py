@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from experiments.benchmarks.claims import Claim, Off, worst
-from experiments.benchmarks.trials import GUARDS, agent_here, burn, order
+from experiments.benchmarks.trials import GUARDS, agent_here, burn, order, patiently
 from insitu.orchestrator.execution.agent import NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
 from insitu.orchestrator.store.records import TrialState
@@ -27,7 +27,6 @@ _FEW_REQUESTS = 1000
 """Writes per second below which the ten or so of everybody else would pass for the subject's."""
 CPU_TARGET, DISK_TARGET = 0.02, 0.03
 _BURN_S, _MOVE_S, _SHORT_S = 6.0, 4.5, 0.6
-_ATTEMPTS = 8
 _BLOCK = 1 << 20
 _DATA_BYTES = round(max(RATES_MB) * 1e6 * _MOVE_S)
 
@@ -101,11 +100,8 @@ def _written(outcome: TrialOutcome) -> float:
 
 def measure(agent: NodeAgent, row: Row) -> Off:
     """Print a row, and give how far it is off at most."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        outcome = agent.run(row.order)
-        record = outcome.record
-        if record.state is TrialState.VALID or attempt == _ATTEMPTS:
-            break
+    outcome = patiently(lambda: agent.run(row.order), lambda one: one.record.state is TrialState.INVALID)
+    record = outcome.record
     if record.state is TrialState.FAILED:
         print(f"{row.what:28} FAILED: {'; '.join(record.reasons)}", flush=True)
         return Off(row.what, math.inf, False)

@@ -22,7 +22,7 @@ from pathlib import Path
 from experiments.benchmarks.claims import Claim, Off, worst
 from experiments.benchmarks.far_end import FarEnd, far_end
 from experiments.benchmarks.pings import gateway_of, round_trips_s
-from experiments.benchmarks.trials import agent_here, journal_here, order
+from experiments.benchmarks.trials import agent_here, journal_here, order, patiently
 from insitu.injectors.actuator import Host
 from insitu.injectors.network import support
 from insitu.injectors.network.actuator import LinkActuator
@@ -40,7 +40,6 @@ RATE_TARGET, COST_TARGET_S = 0.02, 0.010
 _MBIT = 1e6 / 8
 _WIRE = 1514 / 1448
 _SECONDS = 3.0
-_ATTEMPTS = 8
 _MOST_ROUNDS = 4
 _SUBJECT = Path(__file__).with_name("net_subject.py")
 
@@ -49,15 +48,15 @@ def _trial(
     agent: NodeAgent, far: FarEnd, what: str, load: float, *levels: SetLevel
 ) -> tuple[TrialRecord, tuple[float, ...]]:
     """Repeat a trial that the machine disturbed; gives its record and what the subject reported."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        command = ("{python}", str(_SUBJECT), far.address, str(far.port), what, str(_SECONDS), str(load))
+    command = ("{python}", str(_SUBJECT), far.address, str(far.port), what, str(_SECONDS), str(load))
+
+    def once() -> tuple[TrialRecord, tuple[float, ...]]:
         record = agent.run(order(*command, levels=levels)).record
         if record.state is TrialState.FAILED:
             raise RuntimeError("; ".join(record.reasons))
-        reported = far.reported()
-        if record.state is TrialState.VALID or attempt == _ATTEMPTS:
-            break
-    return record, reported
+        return record, far.reported()
+
+    return patiently(once, lambda found: found[0].state is TrialState.INVALID)
 
 
 def _met(record: TrialRecord, *, ok: bool) -> bool | None:

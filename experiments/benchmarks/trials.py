@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from insitu.injectors import cgroups
 from insitu.injectors.cgroups import GroupPlan
@@ -21,6 +23,8 @@ from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder
 from insitu.orchestrator.plan.types import Guards
 from insitu.orchestrator.store.records import Assignment, PlannedTrial
+
+T = TypeVar("T")
 
 GUARDS = Guards(trial_timeout_s=120.0, scratch_bytes=8e9)
 
@@ -36,6 +40,19 @@ while time.monotonic() < end: pass
 for _ in range(count - 1): os.wait()
 """
 """Processes that do nothing but use processors, for so many seconds."""
+
+
+_ATTEMPTS = 8
+
+
+def patiently(once: Callable[[], T], is_disturbed: Callable[[T], bool]) -> T:
+    """Do something again while others disturb it, after ever longer pauses; gives what it was like at last."""
+    for attempt in range(1, _ATTEMPTS):
+        found = once()
+        if not is_disturbed(found):
+            return found
+        time.sleep(attempt)
+    return once()
 
 
 @contextmanager
