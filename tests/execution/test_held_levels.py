@@ -140,7 +140,7 @@ def blob(agent: NodeAgent) -> Path:
 
 @pytest.mark.root
 @pytest.mark.parametrize("direction", ["read", "write"])
-@pytest.mark.parametrize(("level", "count"), [(100.0, 150), (400.0, 500)])
+@pytest.mark.parametrize(("level", "count"), [(100.0, 300), (400.0, 500)])
 def test_requests_are_held(
     agent: NodeAgent,
     settable: Callable[[str], None],
