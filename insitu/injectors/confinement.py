@@ -76,13 +76,13 @@ def settings_for(caps: Caps, node: Node) -> tuple[Setting, ...]:
 
 def _memory_settings(memory_bytes: float, node: Node) -> Iterator[Setting]:
     """Memory and swap together: what is swapped out is taken of the node, too."""
-    parent = node.hierarchies.parents["memory"]
     whole_pages = str(math.floor(memory_bytes / mmap.PAGESIZE) * mmap.PAGESIZE)
     if node.hierarchies.version["memory"] == 2:
         yield Setting("memory", "memory.max", whole_pages)
-        if (parent / "memory.swap.max").exists():
+        if node.swap_accounted:
             yield Setting("memory", "memory.swap.max", "0")
         return
+    parent = node.hierarchies.parents["memory"]
     if _text(parent / "memory.use_hierarchy") == "0":  # always 1 since Linux 5.11
         yield Setting("memory", "memory.use_hierarchy", "1")
     yield Setting("memory", "memory.limit_in_bytes", whole_pages)
