@@ -17,8 +17,8 @@ _NO_LIMIT = 1 << 60
 def of(hierarchies: Hierarchies, device: Device | None) -> dict[str, Ceiling]:
     """The least limit on the way from this process's group to the visible root, per variable.
 
-    The trial's group may hang beside ours (version 2, where only some groups hand controllers on), so the way
-    begins at ours.
+    A run's groups may hang beside ours (version 2, where only some groups hand controllers on) and then have a
+    copy of these limits above them, so the way begins at ours.
     """
     found: dict[str, Ceiling] = {}
     for controller, group in hierarchies.own.items():

@@ -1,8 +1,8 @@
 """Control groups, versions 1 and 2, behind one set of controller names (those of version 2).
 
 Groups are made as children of the group that this process is in (version 1: nested groups are common, and a
-limit above ours would otherwise be escaped; version 2: the nearest ancestor that delegates the controllers).
-Existing groups are never changed.
+limit above ours would otherwise be escaped; version 2: the nearest ancestor that delegates the controllers, where
+`outer_limits` says which limits come along). Existing groups are never changed.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def inherited(plan: GroupPlan) -> tuple[tuple[Path, str], ...]:
     """What is copied from the parents into a group: files and what is written to them."""
     found: list[tuple[Path, str]] = []
     for controller, path in plan.directories.items():
-        if (path.parent / "cgroup.controllers").exists():  # version 2 hands everything down
+        if (path.parent / "cgroup.controllers").exists():  # version 2 holds all below a group to its limits
             continue
         for name in _INHERITED.get(controller, ()):
             try:

@@ -1,21 +1,22 @@
 """One group around everything of a run, so that the kernel caps what the run takes of the node.
 
-The trials' groups, and those of what is added to the machine, are made inside it. It guards the node, and must not
-become a hidden treatment: whether it held a trial back is counted, and such a trial is not valid.
+The trials' groups, and those of what is added to the machine, are made inside it. It has the plan's caps, and the
+limits of this process's own group where groups made beside that would escape them. The caps guard the node, and
+must not become a hidden treatment: whether they held a trial back is counted, and such a trial is not valid.
 """
 
 from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from insitu.injectors import cgroups, lifecycle
+from insitu.injectors import cgroups, lifecycle, outer_limits
 from insitu.injectors.cgroups import Hierarchies
-from insitu.injectors.contract import Node, Ownership, Setting
+from insitu.injectors.contract import Ceiling, Node, Ownership, Setting
 from insitu.injectors.journal import Journal
 from insitu.injectors.steps import GroupSteps, plan_group
 
@@ -35,9 +36,11 @@ class Caps:
     memory_bytes: float | None = None
 
     def binding_on(self, node: Node, memory_bytes: float) -> Caps:
-        """Those that are less than what the node has anyway."""
+        """Those that are less than what the node has, and the groups that this process is in allow, anyway."""
+        cores = _least(node.cpus, node.ceilings.get("cpu.cores"))
+        memory_bytes = _least(memory_bytes, node.ceilings.get("memory.limit"))
         return Caps(
-            self.cores if self.cores is not None and self.cores < node.cpus else None,
+            self.cores if self.cores is not None and self.cores < cores else None,
             self.memory_bytes if self.memory_bytes is not None and self.memory_bytes < memory_bytes else None,
         )
 
@@ -51,6 +54,13 @@ class Caps:
 NO_CAPS = Caps()
 
 
+def _least(most: float, ceiling: Ceiling | None) -> float:
+    """What is allowed at most; ``memory.high`` only slows down what is beyond it, and is no cap."""
+    if ceiling is None or ceiling.file.endswith("/memory.high"):
+        return most
+    return min(most, ceiling.level)
+
+
 def why_not(caps: Caps, node: Node) -> tuple[str, str]:
     """Why this node cannot hold the caps, and the remedy; both empty if it can."""
     for controller in caps.controllers:
@@ -60,29 +70,33 @@ def why_not(caps: Caps, node: Node) -> tuple[str, str]:
 
 
 def settings_for(caps: Caps, node: Node) -> tuple[Setting, ...]:
-    """The writes that put the caps in force, in their order; pure but for looking at which files there are."""
-    settings: list[Setting] = []
+    """The writes that put caps and limits in force, in their order; pure but for reading what holds us now."""
+    limits = outer_limits.escaped(node.hierarchies)
+    settings = outer_limits.with_caps(limits, tuple(_cap_settings(caps, node)))
+    return (*settings, *_handed_to_children(node, settings))
+
+
+def _cap_settings(caps: Caps, node: Node) -> Iterator[Setting]:
     if caps.cores is not None:
         quota_us = max(1000, math.floor(caps.cores * _PERIOD_US))
         if node.hierarchies.version["cpu"] == 2:
-            settings.append(Setting("cpu", "cpu.max", f"{quota_us} {_PERIOD_US}"))
+            yield Setting("cpu", "cpu.max", f"{quota_us} {_PERIOD_US}")
         else:
-            settings.append(Setting("cpu", "cpu.cfs_period_us", str(_PERIOD_US)))
-            settings.append(Setting("cpu", "cpu.cfs_quota_us", str(quota_us)))
+            yield Setting("cpu", "cpu.cfs_period_us", str(_PERIOD_US))
+            yield Setting("cpu", "cpu.cfs_quota_us", str(quota_us))
     if caps.memory_bytes is not None:
-        settings.extend(_memory_settings(caps.memory_bytes, node))
-    return (*settings, *_handed_to_children(node, caps))
+        yield from _memory_settings(caps.memory_bytes, node)
 
 
 def _memory_settings(memory_bytes: float, node: Node) -> Iterator[Setting]:
     """Memory and swap together: what is swapped out is taken of the node, too."""
-    parent = node.hierarchies.parents["memory"]
     whole_pages = str(math.floor(memory_bytes / mmap.PAGESIZE) * mmap.PAGESIZE)
     if node.hierarchies.version["memory"] == 2:
         yield Setting("memory", "memory.max", whole_pages)
-        if (parent / "memory.swap.max").exists():
+        if node.swap_accounted:
             yield Setting("memory", "memory.swap.max", "0")
         return
+    parent = node.hierarchies.parents["memory"]
     if _text(parent / "memory.use_hierarchy") == "0":  # always 1 since Linux 5.11
         yield Setting("memory", "memory.use_hierarchy", "1")
     yield Setting("memory", "memory.limit_in_bytes", whole_pages)
@@ -91,9 +105,9 @@ def _memory_settings(memory_bytes: float, node: Node) -> Iterator[Setting]:
         yield Setting("memory", "memory.memsw.limit_in_bytes", str(int(whole_pages) + _SWAP_BYTES))
 
 
-def _handed_to_children(node: Node, caps: Caps) -> Iterator[Setting]:
+def _handed_to_children(node: Node, settings: Collection[Setting]) -> Iterator[Setting]:
     """With version 2, a group must hand its controllers to the groups inside it."""
-    nested = _nested(node.hierarchies, caps)
+    nested = _nested(node.hierarchies, settings)
     two = [name for name in nested if node.hierarchies.version[name] == 2 and name != cgroups.PRESSURE]
     if two:
         offered = _text(node.hierarchies.parents[two[0]] / "cgroup.subtree_control").split()
@@ -102,9 +116,9 @@ def _handed_to_children(node: Node, caps: Caps) -> Iterator[Setting]:
         yield Setting(two[0], "cgroup.subtree_control", text, reads_back=" ".join(handed))
 
 
-def _nested(hierarchies: Hierarchies, caps: Caps) -> tuple[str, ...]:
-    """Controllers whose trees get the run's group: those of the caps, and what shares a directory with them."""
-    trees = {hierarchies.parents[name] for name in caps.controllers}
+def _nested(hierarchies: Hierarchies, settings: Collection[Setting]) -> tuple[str, ...]:
+    """Controllers whose trees get the run's group: those of the settings, and what shares a folder with them."""
+    trees = {hierarchies.parents[setting.controller] for setting in settings}
     return tuple(name for name, parent in hierarchies.parents.items() if parent in trees)
 
 
@@ -176,8 +190,9 @@ def _fields(path: Path) -> dict[str, int]:
 
 
 def steps_for(node: Node, caps: Caps, owner: Ownership) -> GroupSteps:
-    """What confining a run takes; nothing without caps."""
-    return plan_group(node, owner.prefix, _nested(node.hierarchies, caps), settings_for(caps, node))
+    """What confining a run takes; nothing where there is neither a cap nor a limit that would be escaped."""
+    settings = settings_for(caps, node)
+    return plan_group(node, owner.prefix, _nested(node.hierarchies, settings), settings)
 
 
 def inside(node: Node, caps: Caps, steps: GroupSteps) -> Confinement:
@@ -193,7 +208,7 @@ def confined(node: Node, caps: Caps, journal: Journal) -> Iterator[Confinement]:
     Parameters
     ----------
     caps
-        Those that bind on this node; without any, nothing is made.
+        Without any that binds here, and without limits that would be escaped, nothing is made.
 
     Raises
     ------
@@ -202,10 +217,11 @@ def confined(node: Node, caps: Caps, journal: Journal) -> Iterator[Confinement]:
     UndoFailed
         If it is still there afterwards; the journal keeps it.
     """
-    if not caps.controllers:
+    caps = caps.binding_on(node, node.memory_bytes)
+    steps = steps_for(node, caps, journal.header.ownership)
+    if not steps.limits:
         yield Confinement(node, caps)
         return
-    steps = steps_for(node, caps, journal.header.ownership)
     group = lifecycle.make_group(steps, journal)
     try:
         yield inside(node, caps, steps)

@@ -101,7 +101,7 @@ def test_a_cap_that_the_kernel_refuses(agents: Agents, tmp_path: Path) -> None:
     foreign = cgroups.plan_group(cgroups.discover(), f"insitu-{RUN}", ("cpu",))
     cgroups.create(foreign)
     try:
-        with pytest.raises(CannotExecute, match=r"the blast radius cannot be held here: .* exists already"):
+        with pytest.raises(CannotExecute, match=r"the limits of this run cannot be held here: .* exists already"):
             agents(Caps(0.5))
     finally:
         for path in foreign.paths:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors import cgroups
+from insitu.injectors.ceilings import swap_accounted
 from insitu.injectors.cgroups import PRESSURE, Hierarchies
 from insitu.injectors.confinement import (
     NO_CAPS,
@@ -74,13 +75,18 @@ def test_what_version_2_is_asked_for(tmp_path: Path) -> None:
     node = two(tmp_path)
     handed = Setting("cpu", "cgroup.subtree_control", "+cpu +io +memory +pids", reads_back="cpu io memory pids")
     assert settings_for(Caps(1.5), node) == (Setting("cpu", "cpu.max", "150000 100000"), handed)
-    (tmp_path / "memory.swap.max").touch()
-    assert settings_for(Caps(None, 1e6), node) == (
-        Setting("memory", "memory.max", str(244 * 4096)),
-        Setting("memory", "memory.swap.max", "0"),
-        handed,
-    )
+    memory = Setting("memory", "memory.max", str(244 * 4096))
+    assert settings_for(Caps(None, 1e6), node) == (memory, handed)
     assert settings_for(NO_CAPS, node) == ()
+
+
+def test_version_2_gets_no_swap_below_the_root_either_which_has_no_such_file(tmp_path: Path) -> None:
+    (tmp_path / "any.slice").mkdir()
+    (tmp_path / "any.slice/memory.swap.max").touch()
+    node = two(tmp_path)
+    node = replace(node, swap_accounted=swap_accounted(node.hierarchies))
+    memory, swap, _ = settings_for(Caps(None, 1e6), node)
+    assert (memory.file, swap) == ("memory.max", Setting("memory", "memory.swap.max", "0"))
 
 
 def test_swap_and_the_hierarchy_with_version_1(tmp_path: Path) -> None:

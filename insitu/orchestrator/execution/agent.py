@@ -215,6 +215,6 @@ def _confined(node: Node, caps: Caps, journal: Journal) -> Iterator[Confinement]
         try:
             confinement = stack.enter_context(confined(node, caps, journal))
         except InjectorError as exc:
-            what = "the blast radius cannot be held here"
+            what = "the limits of this run cannot be held here"
             raise CannotExecute(f"{what}: {exc.message}", hint=exc.remedy or None) from exc
         yield confinement

@@ -20,6 +20,7 @@ TOP = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuset", "io", "memory", "pids")
 PROBE = "tests.guest.inside.probe"
 NAME = f"insitu-layouttest{os.getpid()}"
+RUN = f"layoutrun{os.getpid()}"
 
 pytestmark = pytest.mark.root
 
@@ -34,11 +35,14 @@ class Outcome:
         As of `insitu.injectors.cgroups.Hierarchies`.
     member
         Where the process was that joined a new group.
+    limits
+        What was written into the run's group, and read back: file to text.
     """
 
     parents: dict[str, str]
     problems: dict[str, str]
     member: str
+    limits: dict[str, str]
 
 
 class Layout:
@@ -60,7 +64,7 @@ class Layout:
         join = f'echo 0 > "{group}/cgroup.procs" && exec "$@"'
         account = pwd.getpwnam(user)
         change = ("setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups")
-        command = ("sh", "-c", join, "sh", *prefix, *change, sys.executable, "-m", PROBE, NAME)
+        command = ("sh", "-c", join, "sh", *prefix, *change, sys.executable, "-m", PROBE, NAME, RUN)
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
         return Outcome(**json.loads(done.stdout))
 
@@ -91,6 +95,18 @@ def test_a_service_uses_the_slice_that_it_is_in(layout: Layout) -> None:
     outcome = layout.probe(service)
     assert outcome.parents == dict.fromkeys((*CONTROLLERS, PRESSURE), str(TOP / "some.slice"))
     assert outcome.member == f"/some.slice/{NAME}"
+
+
+def test_what_holds_a_scope_holds_what_is_made_outside_of_it(layout: Layout) -> None:
+    """As of ``systemd-run --scope -p MemoryMax=512M -p CPUQuota=90%``."""
+    layout.add("some.slice", hands=CONTROLLERS)
+    scope = layout.add("some.slice/run-1.scope")
+    limits = {"cpu.max": "90000 100000", "memory.max": str(512 << 20), "pids.max": "100"}
+    for file, text in limits.items():
+        (scope / file).write_text(text)
+    outcome = layout.probe(scope)
+    assert outcome.member == f"/some.slice/insitu-{RUN}/{NAME}"
+    assert {file: text for file, text in outcome.limits.items() if file != "cgroup.subtree_control"} == limits
 
 
 def test_the_group_of_a_service_that_hands_controllers_down_is_preferred(layout: Layout) -> None:
