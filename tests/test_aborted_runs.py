@@ -22,6 +22,7 @@ from insitu.orchestrator.loop import Ending, Outcome
 from insitu.orchestrator.plan.blast_radius import allowed
 from insitu.orchestrator.plan.types import Guards
 from insitu.orchestrator.radius import Radius
+from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import TrialState
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
@@ -70,6 +71,28 @@ def test_aborts_do_not_count_as_attempts(prepared: experiment.Experiment, store:
     for _ in range(2 * loop.MOST_REPLACEMENTS):
         assert execute(prepared, store, Node(TrialState.ABORTED), Watcher()).ending is Ending.ABORTED
     assert execute(prepared, store, Node(), Watcher()) == Outcome(Ending.COMPLETE)
+
+
+@pytest.mark.parametrize("before", [0, 1, 9])
+def test_an_abort_takes_nothing_of_a_budget_that_is_exact(
+    prepared: experiment.Experiment, store: RunStore, before: int
+) -> None:
+    exact = replace(prepared, most_trials=10)
+    node = Node(*[TrialState.VALID] * before, TrialState.ABORTED)
+    assert execute(exact, store, node, Watcher()).ending is Ending.ABORTED
+    assert loop.ending_of(exact.plan, Ledger(store.trials()), exact.most_trials, 0.0) is None
+    assert execute(exact, store, Node(), Watcher()) == Outcome(Ending.COMPLETE)
+    assert [trial.planned.replaces for trial in store.trials()] == [None] * 10 + [before + 1]
+
+
+def test_what_an_abort_leaves_of_a_budget_goes_to_the_same_trial(
+    prepared: experiment.Experiment, store: RunStore
+) -> None:
+    exact = replace(prepared, most_trials=10)
+    node = Node(TrialState.INVALID, TrialState.VALID, TrialState.ABORTED)
+    assert execute(exact, store, node, Watcher()).ending is Ending.ABORTED
+    text = "1 of 10 planned trials has no valid result (trial 1)"
+    assert execute(exact, store, Node(), Watcher()) == Outcome(Ending.BUDGET, text)
 
 
 def test_an_abort_is_no_failure_of_the_subject(prepared: experiment.Experiment, store: RunStore) -> None:

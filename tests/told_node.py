@@ -12,7 +12,7 @@ from insitu.orchestrator.store.records import PlannedTrial, TrialRecord, TrialSt
 class Node:
     """Stands in for a cluster: answers with the next of the states it was given, valid when they are used up.
 
-    `None` among them postpones, and so does every attempt while `well` is false.
+    `None` among them postpones, and so does every attempt while `well` is false. Each trial has samples.
     """
 
     def __init__(self, *states: TrialState | None) -> None:
@@ -41,7 +41,7 @@ class Node:
         assert state is not None
         reasons = () if state is TrialState.VALID else (f"it was {state}",)
         record = TrialRecord(order.planned.trial, state, "node", 0.0, 1.0, 0, {}, (), reasons=reasons)
-        return TrialOutcome(record, {})
+        return TrialOutcome(record, {"time_s": [0.0, 1.0]})
 
 
 class Watcher:

@@ -179,7 +179,7 @@ def _replace(experiment: Experiment, store: RunStore, ledger: Ledger) -> None:
     for bad in ledger.to_replace(MOST_REPLACEMENTS):
         if ledger.executions >= experiment.most_trials:
             return
-        again = replacement(bad, ledger.executions + 1)
+        again = replacement(bad, ledger.free_number)
         store.add(again)
         ledger.add(again)
 

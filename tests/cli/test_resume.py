@@ -103,3 +103,29 @@ def test_a_run_killed_after_its_last_trial_gets_its_results(executed: Executed, 
     assert (directory / "report.html").exists()
     with RunStore.open(directory, read_only=True) as store:
         assert store.meta()["status"] == "complete"
+        assert store.meta()["results_written"] is True
+
+
+@pytest.mark.parametrize("obstacle", ["samples/trial-00010.parquet", "report.html"])
+def test_results_that_could_not_be_written_at_the_end_are_written_by_the_next_resume(
+    executed: Executed, tmp_path: Path, obstacle: str
+) -> None:
+    """A folder in a file's place fails the steps that a full disk may fail."""
+    directory = executed(budget="{trials: 60}", status="running", ending=Ending.COMPLETE)
+    report, in_the_way = directory / "report.html", directory / obstacle
+    in_the_way.mkdir()
+    failed = resume(directory, tmp_path)
+    assert failed.returncode == 3, failed.stderr
+    with RunStore.open(directory, read_only=True) as store:
+        assert (store.meta()["status"], store.meta()["results_written"]) == ("complete", False)
+    in_the_way.rmdir()
+    done = resume(directory, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert report.is_file()
+    assert len(list((directory / "samples").iterdir())) == 10
+    with RunStore.open(directory) as store:
+        assert store.export_samples() == 0, "none is left to write"
+        assert store.meta()["results_written"] is True
+    written_at = report.stat().st_mtime_ns
+    assert resume(directory, tmp_path).returncode == 0
+    assert report.stat().st_mtime_ns == written_at, "what is there is not written again"

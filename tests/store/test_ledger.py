@@ -50,7 +50,7 @@ def test_every_planned_trial_ends_valid_or_given_up(
         if data.draw(st.booleans()):  # killed here, and resumed from the store
             ledger = Ledger(store.trials.values())
         for bad in ledger.to_replace(most):
-            again = replacement(bad, ledger.executions + 1)
+            again = replacement(bad, ledger.free_number)
             store.add(again)
             ledger.add(again)
         planned = ledger.next
@@ -62,7 +62,8 @@ def test_every_planned_trial_ends_valid_or_given_up(
         ledger.finish(record(planned.trial, state))
     numbers = [planned.trial for planned in executed]
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
-    assert ledger.executions == len(executed)
+    aborted = [number for number in numbers if store.trials[number].state is TrialState.ABORTED]
+    assert ledger.executions == len(executed) - len(aborted)
     assert ledger.executed_s == 0.5 * len(executed)
     assert ledger.total == len(plan)
     assert ledger.valid + len(ledger.given_up()) == ledger.total
@@ -104,7 +105,16 @@ def test_a_replacement_joins_the_end_of_its_block() -> None:
     assert (ledger.valid, ledger.total, ledger.executions) == (3, 3, 4)
 
 
+def test_aborted_trials_are_replaced_first_and_take_nothing_of_the_budget() -> None:
+    trials = planned_in([3])
+    ledger = Ledger([StoredTrial(one, TrialState.PLANNED) for one in trials])
+    for trial, state in enumerate((TrialState.INVALID, TrialState.VALID, TrialState.ABORTED), 1):
+        ledger.finish(record(trial, state))
+    assert (ledger.executions, ledger.free_number) == (2, 4)
+    assert ledger.to_replace(1) == [trials[2], trials[0]]
+
+
 def test_an_empty_run() -> None:
     ledger = Ledger([])
-    assert ledger.next is None
+    assert (ledger.next, ledger.free_number) == (None, 1)
     assert (ledger.valid, ledger.total, ledger.executions, ledger.given_up()) == (0, 0, 0, [])

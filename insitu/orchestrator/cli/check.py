@@ -102,6 +102,7 @@ def _show(
 ) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from insitu.orchestrator.units import format_quantity
 
@@ -109,20 +110,19 @@ def _show(
     console = Console(highlight=False)
     console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials, {expected.text}")
     for capability in prepared.capabilities:
-        weak = f" [yellow](weaker: {capability.reason}; {capability.remedy})[/]" if capability.weaker else ""
-        console.print(f"  {capability.variable} by {capability.mechanism}{weak}")
+        weak = f" (weaker: {capability.reason}; {capability.remedy})" if capability.weaker else ""
+        console.print(Text.assemble(f"  {capability.variable} by {capability.mechanism}", (weak, "yellow")))
     for left in prepared.left_unset:
-        console.print(
-            f"  [yellow]{left.variable} is left as it is: {left.reason}[/]\n    to set it: {left.remedy}"
-        )
+        what = (f"{left.variable} is left as it is: {left.reason}", "yellow")
+        console.print(Text.assemble("  ", what, f"\n    to set it: {left.remedy}"))
     for line in limits.lines(limited):
-        console.print(f"  {line}", soft_wrap=True)
+        console.print(Text.assemble("  ", line), soft_wrap=True)
     table = Table(box=None, header_style="bold")
     table.add_column("trial", justify="right")
     table.add_column("block", justify="right")
     names = [name for name, _ in trials[0].assignment.levels]
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(Text(name), justify="right")
     table.add_column("")
     for trial in trials:
         levels = trial.assignment.as_dict()

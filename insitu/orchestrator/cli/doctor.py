@@ -135,14 +135,14 @@ def _allowed(chosen: Path | None) -> Iterator[Finding]:
 
 def _print(findings: list[Finding]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     marks = {"ok": "[green]ok[/]", "weaker": "[yellow]weaker[/]", "missing": "[red]missing[/]"}
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in ("what", "", "how, or why not"):
         table.add_column(heading, overflow="fold")
     for finding in findings:
-        how = escape(finding.how) + (f"\n[dim]to change: {escape(finding.remedy)}[/]" if finding.remedy else "")
-        table.add_row(finding.what, marks[finding.verdict], how)
+        change = f"\nto change: {finding.remedy}" if finding.remedy else ""
+        table.add_row(Text(finding.what), marks[finding.verdict], Text.assemble(finding.how, (change, "dim")))
     Console().print(table)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _UNFINISHED = ("running", "interrupted", "failed")
 """What a run's status is until it has ended by itself."""
+_RESULTS_WRITTEN = "results_written"
+"""The fact that a run which has ended has its samples, fit and report, too; false from its end until then."""
 
 
 def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
@@ -68,7 +70,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
         _clean_node()
         store.reset_running()
         if (ended := _ended(plan, store)) is not None:
-            if store.meta().get("status") in _UNFINISHED:  # killed after the last trial, before its results
+            if not _has_results(store):  # killed after the last trial, or no space was left for them
                 _store_results(store, ended)
             why = f": {ended.text}" if ended.text else ""
             typer.echo(f"nothing left to execute in {directory}{why}")
@@ -93,6 +95,12 @@ def _ended(plan: Plan, store: RunStore) -> Outcome | None:
     if not ledger.total:  # killed before they were planned
         return None
     return ending_of(plan, ledger, most_trials(plan, ledger.total), spent_s(store, ledger))
+
+
+def _has_results(store: RunStore) -> bool:
+    """Whether a run needs no more than to be shown; one of an earlier version that has ended is taken to."""
+    facts = store.meta()
+    return facts.get("status") not in _UNFINISHED and facts.get(_RESULTS_WRITTEN) is not False
 
 
 def _clean_node() -> None:
@@ -165,13 +173,17 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
 
 
 def _store_results(store: RunStore, outcome: Outcome) -> Summary:
+    """Write what a run has found, which shows how it ended; that this is done is stored last."""
     from insitu.orchestrator.cli import results
 
+    store.set_meta(_RESULTS_WRITTEN, False)
     store.set_meta("status", outcome.ending.value)
     store.set_meta("reason", outcome.text)
     store.set_meta("finished_at", time.time())
     store.export_samples()
-    return results.write_results(store)
+    summary = results.write_results(store)
+    store.set_meta(_RESULTS_WRITTEN, True)
+    return summary
 
 
 def _conclude(prepared: Experiment, outcome: Outcome, analysis: object, directory: Path) -> None:

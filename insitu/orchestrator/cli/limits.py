@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from insitu.injectors.journal import Header
     from insitu.orchestrator.doubts import Doubt
     from insitu.orchestrator.execution.conditions.watch import Standing
@@ -93,15 +95,13 @@ def _caps_without_effect(limits: Limits) -> Iterator[Doubt]:
 
 
 def plain_lines(limits: Limits) -> Iterator[str]:
-    """The same as `lines`, without markup."""
+    """The same as `lines`, without colours."""
+    yield from (line.plain for line in lines(limits))
+
+
+def lines(limits: Limits) -> Iterator[Text]:
+    """For the terminal."""
     from rich.text import Text
-
-    yield from (Text.from_markup(line).plain for line in lines(limits))
-
-
-def lines(limits: Limits) -> Iterator[str]:
-    """For the terminal, in rich's markup."""
-    from rich.markup import escape
 
     from insitu.orchestrator.execution.conditions.probing import command_of
     from insitu.orchestrator.plan.blast_radius import UNITS
@@ -111,17 +111,16 @@ def lines(limits: Limits) -> Iterator[str]:
     for one in limits.standings:
         quantity = HOST_QUANTITIES[one.condition.quantity]
         now = "" if one.value is None else f" (now {quantity.spell(one.value)})"
-        late = "[yellow]: no trial would start now[/]" if one.true else ""
-        yield f"ends when {one.condition}{now}{late}"
+        late = ": no trial would start now" if one.true else ""
+        yield Text.assemble(f"ends when {one.condition}{now}", (late, "yellow"))
     if (probe := limits.experiment.plan.guards.probe) is not None:
-        command = escape(shlex.join(command_of(probe)))
-        yield f"ends when this fails or takes {probe.timeout_s:g} s, every {probe.every_s:g} s: {command}"
+        command = shlex.join(command_of(probe))
+        yield Text(f"ends when this fails or takes {probe.timeout_s:g} s, every {probe.every_s:g} s: {command}")
     radius = limits.experiment.radius
     held = {"cores": radius.caps.cores, "memory": radius.caps.memory_bytes}
     for key, cap in radius.allowed.caps.items():
         place = f" ({cap.place})" if cap.place is not None else ""
         how = ", held by the kernel" if held.get(key) is not None else ""
-        yield escape(f"may take {key} {format_quantity(cap.value, UNITS[key])}{how}{place}")
+        yield Text(f"may take {key} {format_quantity(cap.value, UNITS[key])}{how}{place}")
     for other in limits.others:
-        what = f"executes on this node now: {other.run_directory} (process {other.owner_pid})"
-        yield f"[yellow]{escape(what)}[/]"
+        yield Text(f"executes on this node now: {other.run_directory} (process {other.owner_pid})", "yellow")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+    from rich.text import Text
 
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.loop import Watcher
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
 def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
     """A watcher for the loop, fit for where stderr goes."""
     from rich.console import Console
+    from rich.text import Text
 
     units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
     console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     for left in prepared.left_unset:
-        console.print(f"[yellow]{left.variable} is left as it is:[/] {left.reason}\n  to set it: {left.remedy}")
+        what = (f"{left.variable} is left as it is:", "yellow")
+        console.print(Text.assemble(what, f" {left.reason}\n  to set it: {left.remedy}"))
     for capability in prepared.capabilities:
         if capability.weaker:
-            console.print(
-                f"[yellow]{capability.variable} by {capability.mechanism} only:[/] {capability.reason}"
-                f"\n  {capability.remedy}"
-            )
+            what = (f"{capability.variable} by {capability.mechanism} only:", "yellow")
+            console.print(Text.assemble(what, f" {capability.reason}\n  {capability.remedy}"))
     if quiet or not console.is_terminal:
         yield _Lines(console, units)
         return
@@ -48,7 +49,7 @@ def _bar(console: Console) -> Progress:
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
         TextColumn("[dim]elapsed,[/] {task.fields[remaining]}"),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         console=console,
         transient=True,
     )
@@ -63,14 +64,19 @@ class _Lines:
         self._levels = ""
 
     def stage(self, text: str) -> None:
-        self._console.print(f"[dim]{text}[/]")
+        from rich.text import Text
+
+        self._console.print(Text(text, "dim"))
 
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         del ledger
         self._levels = _levels(planned, self._units)
 
     def ended(self, record: TrialRecord, ledger: Ledger) -> None:
-        self._console.print(f"{ledger.valid:>4}/{ledger.total}  {_result(record)}  {self._levels}")
+        from rich.text import Text
+
+        done = f"{ledger.valid:>4}/{ledger.total}  "
+        self._console.print(Text.assemble(done, _result(record), f"  {self._levels}"))
 
 
 class _Live:
@@ -93,13 +99,15 @@ class _Live:
         self._bar.update(self._task, completed=ledger.valid, total=ledger.total, description=text)
 
     def ended(self, record: TrialRecord, ledger: Ledger) -> None:
+        from rich.text import Text
+
         from insitu.orchestrator.store.records import TrialState
 
         self._executed += 1
         left_s = (ledger.total - ledger.valid) * (time.monotonic() - (self._begin or 0.0)) / self._executed
         self._bar.update(self._task, completed=ledger.valid, remaining=f"{left_s:.0f} s left")
         if record.state is not TrialState.VALID:
-            self._console.print(f"trial {record.trial}: {_result(record)}")
+            self._console.print(Text.assemble(f"trial {record.trial}: ", _result(record)))
 
 
 def _levels(planned: PlannedTrial, units: dict[str, str]) -> str:
@@ -114,14 +122,14 @@ def _levels(planned: PlannedTrial, units: dict[str, str]) -> str:
     )
 
 
-def _result(record: TrialRecord) -> str:
-    from rich.markup import escape
+def _result(record: TrialRecord) -> Text:
+    from rich.text import Text
 
     from insitu.orchestrator.store.records import TrialState
 
     wall_s = record.measurements.get("wall_time")
     took = f"{wall_s:7.3f} s" if wall_s is not None else "         "
     if record.state is TrialState.VALID:
-        return f"{took} [green]valid[/]"
+        return Text.assemble(f"{took} ", ("valid", "green"))
     colour = "yellow" if record.state is TrialState.INVALID else "red"
-    return f"{took} [{colour}]{record.state.value}[/] {escape('; '.join(record.reasons))}"
+    return Text.assemble(f"{took} ", (record.state.value, colour), f" {'; '.join(record.reasons)}")

@@ -79,19 +79,27 @@ class Ledger:
 
     @property
     def executions(self) -> int:
-        """Trials executed or waiting, replacements included: what a budget of trials counts."""
-        return len(self._planned)
+        """Trials executed or waiting, replacements included, aborted ones not: what a budget of trials counts."""
+        return self._tried(self._states)
+
+    @property
+    def free_number(self) -> int:
+        """What a further trial may be numbered."""
+        return max(self._planned, default=0) + 1
 
     def to_replace(self, most: int) -> list[PlannedTrial]:
         """Trials that came out badly and have no replacement yet, `most` per planned trial.
 
-        An aborted one does not count towards `most`: it says nothing about its levels.
+        An aborted one does not count towards `most`: it says nothing about its levels. Aborted ones come first,
+        since no other may take the place that they have left in the budget.
         """
         last = [chain[-1] for chain in self._chains.values() if self._tried(chain) <= most]
-        return [self._planned[trial] for trial in last if self._states[trial] in SPOILT]
+        bad = [trial for trial in last if self._states[trial] in SPOILT]
+        bad.sort(key=lambda trial: self._states[trial] is not TrialState.ABORTED)
+        return [self._planned[trial] for trial in bad]
 
-    def _tried(self, chain: list[int]) -> int:
-        return sum(self._states[trial] is not TrialState.ABORTED for trial in chain)
+    def _tried(self, trials: Iterable[int]) -> int:
+        return sum(self._states[trial] is not TrialState.ABORTED for trial in trials)
 
     def given_up(self) -> list[PlannedTrial]:
         """Planned trials whose last execution came out badly."""
