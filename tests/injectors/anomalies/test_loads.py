@@ -7,9 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -308,6 +309,54 @@ def test_a_target_takes_the_messages_and_gives_them_back(hold: Hold, echo_port: 
     with hold(anomaly.load(1.0)) as held:
         samples = held.watch(0.5)
     assert gain(samples, anomaly, "sent_bytes") > 1e4
+
+
+@contextmanager
+def echo_that_falls_silent(silent: threading.Event) -> Iterator[str]:
+    """Address of an echo server that takes nothing any more from a moment on, and keeps its connection."""
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            while not silent.is_set() and (text := connection.recv(1 << 16)):
+                connection.sendall(text)
+            over.wait()
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            silent.set()
+            over.set()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("hit", "is_held"), [(None, Verdict.HELD), (signal.SIGSTOP, Verdict.MISSED), (signal.SIGKILL, Verdict.MISSED)]
+)
+def test_a_rate_is_asked_for_also_in_a_step_that_does_not_end_while_its_worker_is_there(
+    hit: signal.Signals | None, is_held: Verdict, hold: Hold, here: Node
+) -> None:
+    silent = threading.Event()
+    hits: list[signal.Signals] = []
+
+    def strike(elapsed: float) -> None:
+        if elapsed > 0.3:
+            silent.set()
+        if elapsed > 0.5 and hit is not None and not hits:
+            hits.append(hit)
+            os.kill(held.workers[0], hit)
+
+    with echo_that_falls_silent(silent) as target:
+        anomaly = variables.NetRate(How(target=target))
+        with hold(anomaly.load(8e5)) as held:
+            samples = held.watch(1.5, strike)
+    assert judged(anomaly, 8e5, samples, here) is is_held
+    sent = samples["anomaly.net.rate:sent_bytes"]
+    assert 0 < sent[-1] == sent[samples["time_s"] > 0.5][0]  # so the last step went on until the end
 
 
 def test_two_loads_of_one_kind_contradict_each_other() -> None:
