@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from insitu.injectors.actuator import Host, Moment, MomentKind
 from insitu.injectors.anomalies import variables
 from insitu.injectors.anomalies.actuator import LoadActuator
 from insitu.injectors.anomalies.counters import total_memory_bytes
-from insitu.injectors.anomalies.levels import Anomaly, How
-from insitu.injectors.anomalies.load import BIGROOTS, Kind, Load, Loads
+from insitu.injectors.anomalies.levels import MOST_PROCESSES, Anomaly, How
+from insitu.injectors.anomalies.load import BIGROOTS, DEFAULT, Kind, Load, Loads
+from insitu.injectors.anomalies.work import net
 from insitu.injectors.cgroups import Hierarchies
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import ForeignState, InjectorError, NotSettable
@@ -302,6 +303,38 @@ def echo_port() -> Iterator[int]:
     yield port
     server.terminate()
     server.wait()
+
+
+def test_as_many_workers_as_a_load_can_have_exchange_messages_with_one_target(echo_port: int) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST_PROCESSES):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", echo_port), timeout=10))
+            connection.sendall(b"?")
+            assert connection.recv(1) == b"?"  # and those before stay connected
+
+
+def answers_with(text: bytes, server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1)
+        connection.sendall(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(None, "timed out"), (b"", "what is sent does not"), (b"!", "what is sent does not")]
+)
+def test_a_target_that_takes_connections_and_echoes_nothing_is_refused_before_the_trial(
+    answer: bytes | None, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(net, "_CONNECT_S", 0.5 if answer is None else 10.0)
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        if answer is not None:
+            thread = threading.Thread(target=answers_with, args=(answer, server))
+            thread.start()
+            stack.callback(thread.join)
+        with pytest.raises(NotSettable, match=f"no echo server answers at .*: {reason}"):
+            net.Exchange(DEFAULT, 0, f"127.0.0.1:{server.getsockname()[1]}")
 
 
 def test_a_target_takes_the_messages_and_gives_them_back(hold: Hold, echo_port: int) -> None:
