@@ -188,6 +188,10 @@ class InjectorContract:
                 assert low.memory_bytes <= high.memory_bytes
                 assert low.disk_bytes_per_s <= high.disk_bytes_per_s
 
+    def test_its_preparation_has_an_end(self) -> None:
+        for _, level in self.settable():
+            assert 0 <= self.injector.preparation_s(level) < math.inf
+
     def test_some_machine_can_set_it(self) -> None:
         assert any(True for _ in self.settable())
 

@@ -20,9 +20,11 @@ import pytest
 from insitu.injectors.actuator import Host, Moment, MomentKind
 from insitu.injectors.anomalies import variables
 from insitu.injectors.anomalies.actuator import LoadActuator
+from insitu.injectors.anomalies.client import LoadServer, RunningLoad
 from insitu.injectors.anomalies.counters import total_memory_bytes
 from insitu.injectors.anomalies.levels import MOST_PROCESSES, Anomaly, How
 from insitu.injectors.anomalies.load import BIGROOTS, DEFAULT, Kind, Load, Loads
+from insitu.injectors.anomalies.order import StartLoad
 from insitu.injectors.anomalies.work import net
 from insitu.injectors.cgroups import Hierarchies
 from insitu.injectors.contract import Node
@@ -270,6 +272,43 @@ def test_a_server_that_hangs_is_replaced(folder: Path, here: Node, journal: Jour
         actuator.server.patience_s = 20.0
         with actuator.hold(part, name, host_of(folder)):
             assert servers() != (first,)
+
+
+def test_a_load_of_memory_has_the_time_that_taking_it_needs(folder: Path, here: Node, journal: Journal) -> None:
+    name = f"insitu-{journal.header.run}-t1"
+    memory = Loads((variables.MemoryLoad().load(4e8),))
+    with closing(LoadActuator(here, folder, journal)) as actuator:
+        with actuator.hold(Loads((variables.CpuLoad().load(1.0),)), name, host_of(folder)):
+            (server,) = servers()
+        os.kill(server, signal.SIGSTOP)
+        actuator.server.patience_s = 0.1
+        began = time.monotonic()
+        with (
+            pytest.raises(InjectorError, match=r"of 4e\+08 B within 0\.5 s"),
+            actuator.hold(memory, name, host_of(folder)),
+        ):
+            pass
+        assert time.monotonic() - began >= 0.5
+
+
+def test_no_load_ends_by_itself_while_another_one_of_the_trial_takes_its_memory(
+    folder: Path, here: Node, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[StartLoad] = []
+    start_load = LoadServer.start_load
+
+    def start(server: LoadServer, order: StartLoad) -> RunningLoad:
+        orders.append(order)
+        return start_load(server, order)
+
+    monkeypatch.setattr(LoadServer, "start_load", start)
+    part = Loads((variables.CpuLoad().load(1.0), variables.MemoryLoad().load(5e7)))
+    with (
+        closing(LoadActuator(here, folder, journal, margin_s=60.0)) as actuator,
+        actuator.hold(part, f"insitu-{journal.header.run}-t1", host_of(folder, longest_s=30.0)),
+    ):
+        pass
+    assert [order.deadline_s for order in orders] == [pytest.approx(90.05)] * 2
 
 
 def test_more_memory_than_there_is_is_refused_before_it_is_taken(hold: Hold) -> None:
