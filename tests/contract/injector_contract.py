@@ -348,6 +348,19 @@ class AddedContract(InjectorContract):
             assert unopened.level == 0
             assert verdict(level, unopened, injector) is Verdict.SLACK
 
+    @pytest.mark.parametrize("open_s", [0.001, 0.02, 0.1, 0.5])
+    def test_what_was_not_there_while_its_window_was_open_is_not_held(self, open_s: float) -> None:
+        injector = self.injector.configured((("windows", Schedule((Window(0.0, 0.5),))),))
+        demand = f"{self.injector.variable}:demand"
+        for node, level in self.settable():
+            samples = self.asked_for(level, open_s)
+            samples[demand] = 0 * samples[demand]
+            achieved = injector.achieved(level, samples, node)
+            assert achieved.level == 0
+            briefly = open_s < 0.1 * samples["time_s"][-1]
+            allowed = (Verdict.SLACK, Verdict.MISSED) if briefly else (Verdict.MISSED,)
+            assert verdict(level, achieved, injector) in allowed
+
     def test_every_option_makes_a_difference_and_none_to_its_rest(self) -> None:
         for option in self.injector.options:
             injector = self.injector.configured(((option.name, self.value_of(option)),))
