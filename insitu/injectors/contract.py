@@ -363,6 +363,10 @@ class Injector(Protocol):
         """The most that `level` takes of the node, asked before anything runs; nothing for most caps."""
         return Demand()
 
+    def preparation_s(self, level: float) -> float:
+        """The most time that `level` takes to be brought about, where that is more than a moment."""
+        return 0.0
+
     def probes(self, node: Node) -> tuple[Probe, ...]:
         """Columns that `achieved` needs beyond those that every trial has."""
         return ()

@@ -52,34 +52,35 @@ class _Memory(Injector):
         return (Probe("memory_limit_hits", "memory.failcnt", "memory"),)
 
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
-        """The most that was held; a limit binds where that comes up to it, or the kernel says that it did.
+        """The most that was held; a limit binds where the kernel says so, or where the group was full.
 
         Notes
         -----
-        Version 1 of recent kernels (6.18 at least) leaves ``memory.failcnt`` at 0, so that fullness must do.
+        Version 2 counts each attempt to go beyond the limit, so that nothing else is asked there. Version 1 of
+        recent kernels (6.18 at least) leaves ``memory.failcnt`` at 0, so that fullness must do.
         """
         if "memory_bytes" not in samples or len(samples["time_s"]) < 2:
             return Achieved(None, 0.0, 0.0, note="not measured on this node")
         time_s = samples["time_s"]
         step_s, wall_s = np.diff(time_s), float(time_s[-1] - time_s[0])
         batch = _BATCH_BYTES * node.cpus
-        full = self._full(level, samples, batch)
+        counted = node.hierarchies.version.get("memory") == 2 and "memory_limit_hits" in samples
+        full = _hits(samples) if counted else _hits(samples) | self._full(level, samples, batch)
         reached = np.logical_or.accumulate(full)
         stalled_s = np.diff(samples["memory_stall_s"]) if "memory_stall_s" in samples else 0 * step_s
         full |= reached & (stalled_s > 0)  # taking pages back leaves less than the limit for a moment
         peak = self._peak(samples)
         bound_s = float(step_s[full].sum())
-        if not bound_s and peak >= _NEARLY_FULL * level:  # between two samples
+        if not counted and not bound_s and peak >= _NEARLY_FULL * level:  # between two samples
             bound_s = float(np.median(step_s))
         starved = bool(stalled_s[~reached].sum() > 0.05 * wall_s)
         note = "the machine was short of memory" if starved else ""
         return Achieved(self._level(samples, full, peak), bound_s / wall_s, batch, starved=starved, note=note)
 
-    def _full(self, level: float, samples: Samples, batch: float) -> Mask:
-        """Intervals at whose end the limit was in the way."""
+    @staticmethod
+    def _full(level: float, samples: Samples, batch: float) -> Mask:
+        """Intervals at whose end the limit may have been in the way."""
         full: Mask = samples["memory_bytes"][1:] >= min(_NEARLY_FULL * level, max(level - batch, 0.5 * level))
-        if "memory_limit_hits" in samples:
-            full |= np.diff(samples["memory_limit_hits"]) > 0
         return full
 
     @staticmethod
@@ -142,6 +143,14 @@ class MemoryHigh(_Memory):
 
     def _level(self, samples: Samples, full: Mask, peak: float) -> float:
         return float(np.median(samples["memory_bytes"][1:][full])) if full.any() else peak
+
+
+def _hits(samples: Samples) -> Mask:
+    """Intervals in which the kernel counted an attempt to go beyond the limit."""
+    if "memory_limit_hits" not in samples:
+        return np.zeros(len(samples["time_s"]) - 1, dtype=bool)
+    hits: Mask = np.diff(samples["memory_limit_hits"]) > 0
+    return hits
 
 
 def _whole_pages(level: float) -> str:

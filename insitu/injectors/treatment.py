@@ -29,6 +29,11 @@ class Intervention:
         """The most that it takes of the node."""
         return Demand() if self.at_rest else self.injector.demand(self.level)
 
+    @property
+    def preparation_s(self) -> float:
+        """The most time that it takes to be brought about, where that is more than a moment."""
+        return 0.0 if self.at_rest else self.injector.preparation_s(self.level)
+
 
 def demand_of_trial(interventions: Iterable[Intervention]) -> Demand:
     """What all interventions of a trial take together."""

@@ -188,6 +188,10 @@ class InjectorContract:
                 assert low.memory_bytes <= high.memory_bytes
                 assert low.disk_bytes_per_s <= high.disk_bytes_per_s
 
+    def test_its_preparation_has_an_end(self) -> None:
+        for _, level in self.settable():
+            assert 0 <= self.injector.preparation_s(level) < math.inf
+
     def test_some_machine_can_set_it(self) -> None:
         assert any(True for _ in self.settable())
 
@@ -343,6 +347,19 @@ class AddedContract(InjectorContract):
             unopened = injector.achieved(level, self.asked_for(level, 0.0), node)
             assert unopened.level == 0
             assert verdict(level, unopened, injector) is Verdict.SLACK
+
+    @pytest.mark.parametrize("open_s", [0.001, 0.02, 0.1, 0.5])
+    def test_what_was_not_there_while_its_window_was_open_is_not_held(self, open_s: float) -> None:
+        injector = self.injector.configured((("windows", Schedule((Window(0.0, 0.5),))),))
+        demand = f"{self.injector.variable}:demand"
+        for node, level in self.settable():
+            samples = self.asked_for(level, open_s)
+            samples[demand] = 0 * samples[demand]
+            achieved = injector.achieved(level, samples, node)
+            assert achieved.level == 0
+            briefly = open_s < 0.1 * samples["time_s"][-1]
+            allowed = (Verdict.SLACK, Verdict.MISSED) if briefly else (Verdict.MISSED,)
+            assert verdict(level, achieved, injector) in allowed
 
     def test_every_option_makes_a_difference_and_none_to_its_rest(self) -> None:
         for option in self.injector.options:

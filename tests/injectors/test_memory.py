@@ -74,6 +74,29 @@ def test_what_the_kernel_says_of_its_limit_counts() -> None:
     assert LIMIT.achieved(64e6, seen, node()).bound_share == pytest.approx(1 / 3)
 
 
+MANY = 256
+"""Processors, which may have charged 64 MB in advance."""
+
+
+@pytest.mark.parametrize("held", [40e6, 63.9e6])
+def test_where_the_kernel_counts_attempts_to_go_beyond_it_fullness_is_no_sign_of_a_limit(held: float) -> None:
+    never = samples([0, 30e6, held, held], memory_limit_hits=[0] * 4, memory_peak_bytes=[0, 30e6, held, held])
+    for injector in (LIMIT, HIGH):
+        achieved = injector.achieved(64e6, never, node(2, cpus=MANY))
+        assert verdict(64e6, achieved, injector) is Verdict.SLACK
+        assert (achieved.level, achieved.bound_share) == (held, 0.0)
+    assert LIMIT.achieved(64e6, never, node(1, cpus=MANY)).bound_share > 0  # which counts none
+
+
+def test_where_the_kernel_counts_attempts_they_and_what_is_taken_back_for_them_bind() -> None:
+    stalls = [0, 0, 0, 0.01, 0.02, 0.02]
+    seen = samples([0, 63.9e6, 64e6, 60e6, 60e6, 60e6], memory_limit_hits=[0, 0, 2, 2, 2, 2])
+    achieved = LIMIT.achieved(64e6, seen | {"memory_stall_s": np.array(stalls)}, node(2, cpus=MANY))
+    assert achieved.bound_share == pytest.approx(3 / 5)
+    assert not achieved.starved
+    assert verdict(64e6, achieved, LIMIT) is Verdict.HELD
+
+
 def test_taking_pages_back_under_a_limit_is_the_limit_s_own_doing() -> None:
     stalls = list(np.arange(8) * 0.5 * STEP_S)
     seen = samples([0, 64e6, *[50e6] * 6], memory_stall_s=[0, *stalls[:-1]])

@@ -90,15 +90,17 @@ class LoadActuator:
 
     @contextmanager
     def hold(self, part: Part, name: str, host: Host) -> Iterator[InForce]:
-        undos = self.undos(part, name)
+        loads, undos = _loads(part), self.undos(part, name)
+        # all of them outlast the taking of memory: the first one's time runs while a later one takes it
+        deadline_s = host.longest_s + self._margin_s + sum(load.taking_s for load in loads)
         with ExitStack() as stack:
             stack.callback(self._undo, undos)
-            yield _AllInForce([self._start(load, name, host, stack) for load in _loads(part)])
+            yield _AllInForce([self._start(load, name, deadline_s, stack) for load in loads])
 
     def _undo(self, undos: tuple[Undo, ...]) -> None:
         carry_out_all(undos, self.owner)  # once more, and verified, by whoever holds the trial
 
-    def _start(self, load: Load, name: str, host: Host, stack: ExitStack) -> LoadInForce:
+    def _start(self, load: Load, name: str, deadline_s: float, stack: ExitStack) -> LoadInForce:
         plan = self._group(load, name)
         cgroups.create(plan)
         for setting in _weights(plan, load.workers, self._node):
@@ -110,7 +112,7 @@ class LoadActuator:
             load=load,
             join_files=tuple(f"{path}/cgroup.procs" for path in plan.paths),
             folder=str(folder or ""),
-            deadline_s=host.longest_s + self._margin_s,
+            deadline_s=deadline_s,
             cache_bytes=last_level_cache_bytes(),
         )
         try:

@@ -26,7 +26,7 @@ class _Cell(IntEnum):
     DONE = auto()
     """Bytes that were moved."""
     OFFERED = auto()
-    """Bytes that were asked for by the clock, moved or not."""
+    """Bytes that were asked for by the clock, moved or not, until the end of the last step."""
     BUSY_S = auto()
     """Time of finished stretches of work."""
     BUSY_SINCE = auto()
@@ -81,8 +81,12 @@ class Mark:
 
     def busy_s(self, now: float) -> float:
         """Time at work until now."""
+        return self._get(_Cell.BUSY_S) + self.at_hand_s(now)
+
+    def at_hand_s(self, now: float) -> float:
+        """Time for which the stretch at hand has lasted by the clock; 0 between two."""
         since, until = self._get(_Cell.BUSY_SINCE), self._get(_Cell.BUSY_UNTIL)
-        return self._get(_Cell.BUSY_S) + (max(0.0, min(now, until) - since) if since else 0.0)
+        return max(0.0, min(now, until) - since) if since else 0.0
 
     def presence(self, window: int) -> Presence:
         first = self._first + _Cell.END + 2 * window

@@ -21,6 +21,7 @@ from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind
 
 _END_S = 2.0
+"""How long a killed process may take to be gone, beside giving back its memory."""
 
 
 class LoadServer:
@@ -29,7 +30,7 @@ class LoadServer:
     Attributes
     ----------
     patience_s
-        How long workers may take to prepare: gigabytes of memory take seconds to be had.
+        How long workers may take to prepare, beside the memory that they are to hold.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -50,6 +51,7 @@ class LoadServer:
             If the server does not answer.
         """
         load = order.load
+        patience_s = self.patience_s + load.taking_s
         board = Board.make(load.workers, len(load.windows or ()))
         started = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_SEMAPHORE)
         answers, theirs = os.pipe2(os.O_CLOEXEC)
@@ -60,13 +62,13 @@ class LoadServer:
                 os.close(theirs)
             running = RunningLoad(load, Board(board, load.workers, len(load.windows or ())), started)
             try:
-                self._await(running, answers)
+                self._await(running, answers, patience_s)
             except BaseException:
                 running.end()
                 raise
         except TimeoutError as exc:
             self.close()  # whatever it hangs on, the next trial gets another one
-            raise InjectorError(f"the load server did not start {load} within {self.patience_s:g} s") from exc
+            raise InjectorError(f"the load server did not start {load} within {patience_s:g} s") from exc
         except BaseException:
             with contextlib.suppress(OSError):
                 os.close(started)
@@ -87,8 +89,9 @@ class LoadServer:
             self.close()
             raise InjectorError(f"the load server ended: {exc}") from exc
 
-    def _await(self, running: RunningLoad, answers: int) -> None:
-        deadline = time.monotonic() + self.patience_s
+    @staticmethod
+    def _await(running: RunningLoad, answers: int, patience_s: float) -> None:
+        deadline = time.monotonic() + patience_s
         waiting = running.load.workers
         poller = select.poll()
         poller.register(answers, select.POLLIN)
@@ -193,7 +196,7 @@ class RunningLoad:
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process.pidfd, signal.SIGKILL)
-        deadline = time.monotonic() + _END_S
+        deadline = time.monotonic() + _END_S + self.load.taking_s
         for process in self._processes:
             ended, _, _ = select.select([process.pidfd], [], [], max(0.0, deadline - time.monotonic()))
             if not ended:

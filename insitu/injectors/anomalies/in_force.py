@@ -36,6 +36,10 @@ class _AtWork:
             return min(busy_s, self._times.wanted_s() - self._surplus_s)
         return busy_s
 
+    def at_hand_s(self, now: float) -> float:
+        """How long the stretch at hand has lasted; 0 for a worker that is stopped or ended."""
+        return self._mark.at_hand_s(now) if self._state.going() else 0.0
+
     def close(self) -> None:
         self._state.close()
         self._times.close()
@@ -117,8 +121,13 @@ class LoadInForce:
         load = self._load
         if load.kind is Kind.MEMORY:
             return self._integral_of_held()
-        asked = sum(mark.offered for mark in self._marks) if load.rate else self._busy_s()
-        return load.levels_per_unit * asked
+        return load.levels_per_unit * (self._offered() if load.rate else self._busy_s())
+
+    def _offered(self) -> float:
+        """Bytes that fell due, those of the steps at hand included: the longer one lasts, the more wait for it."""
+        now = time.monotonic()
+        at_hand_s = sum(worker.at_hand_s(now) for worker in self._workers)
+        return sum(mark.offered for mark in self._marks) + at_hand_s * self._load.rate / self._load.workers
 
     def _busy_s(self) -> float:
         """Time that the workers were at work, those that were stopped apart."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from insitu.injectors.anomalies.counters import last_level_cache_bytes
 from insitu.injectors.anomalies.in_force import MOVED
 from insitu.injectors.anomalies.load import BIGROOTS, DEFAULT, Kind, Load, Loads, period_of
+from insitu.injectors.binding import too_brief
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Treatment
 from insitu.injectors.demand import Demand
 from insitu.injectors.options import Option, OptionKind, Options, Schedule
@@ -118,12 +119,13 @@ class Anomaly(Injector):
             note = "it was not there while the subject ran"
             return Achieved(0.0, 0.0 if self.how.windows else 1.0, 0.0, note=note)
         load = self._load_on(node, level)
-        return Achieved(
-            level=max(0.0, demand) / open_s,
-            bound_share=1.0 if load.windows is None else min(1.0, open_s / wall_s),
-            uncertainty=len(load.windows or (None,)) * self.edges(load) / open_s,
-            note=self._took(samples, open_s),
-        )
+        asked = max(0.0, demand) / open_s
+        open_share = 1.0 if load.windows is None else min(1.0, open_s / wall_s)
+        uncertainty = len(load.windows or (None,)) * self.edges(load) / open_s
+        if too_brief(open_share, uncertainty, level):
+            return Achieved(asked, 0.0, 0.0, note="it was to be there too briefly to tell")
+        # what was hardly there at all is missed, however little the ends of the windows leave to be seen
+        return Achieved(asked, open_share, min(uncertainty, 0.5 * level), note=self._took(samples, open_s))
 
     def _took(self, samples: Samples, open_s: float) -> str:
         """What it really got while it was there."""

@@ -12,6 +12,9 @@ from insitu.injectors.options import Window
 BIGROOTS = "bigroots"
 DEFAULT = "default"
 
+_TAKEN_PER_S = 1e9
+"""Bytes of memory that can be had per second, at worst: each page is cleared first."""
+
 
 class Kind(StrEnum):
     """The resource that is used."""
@@ -69,6 +72,11 @@ class Load:
     preset: str = DEFAULT
     target: str = ""
     windows: tuple[Window, ...] | None = None
+
+    @property
+    def taking_s(self) -> float:
+        """How long its memory takes to be had, at worst; no less than it takes to be given back."""
+        return self.held_bytes / _TAKEN_PER_S
 
     def __str__(self) -> str:
         what = f"{self.workers} processes of {self.preset} {self.kind} load"

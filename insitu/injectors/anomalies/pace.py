@@ -171,13 +171,13 @@ def _step_by_step(
             late = max(0, int((now - begin - beat.offset_s) / beat.every_s) - number)
             mark.offer(late * work.size)
             number += late
-        mark.begin(now, now, math.inf)
+        mark.begin(now, now, end)  # no beat is due after it
         work.step()
         done = time.monotonic()
         mark.progress(work.size, done)
-        mark.end(done - now)
         beats = (min(done, end) - begin - beat.offset_s) / beat.every_s
         after = max(number + 1, math.ceil(beats - _TIE))
+        mark.end(done - now)
         mark.offer((after - number) * work.size)
         number = after
 

@@ -16,10 +16,6 @@ _MOST_MEMORY = 0.8
 """Share of the machine's memory that can be asked for."""
 
 
-_TAKEN_PER_S = 1e9
-"""Bytes of memory that can be had per second, at worst: each page is cleared first."""
-
-
 class _Processes(Anomaly):
     """So many processes, at work all the time."""
 
@@ -200,6 +196,8 @@ class MemoryLoad(Anomaly):
     def load(self, level: float) -> Load:
         return Load(self.variable, self.kind, held_bytes=level)
 
+    def preparation_s(self, level: float) -> float:
+        return self.load(level).taking_s
+
     def edges(self, load: Load) -> float:
-        taking_s = load.held_bytes / _TAKEN_PER_S if load.windows else 0.0
-        return (0.005 + taking_s) * load.held_bytes
+        return (0.005 + (load.taking_s if load.windows else 0.0)) * load.held_bytes

@@ -73,7 +73,8 @@ def hard_deadline_s(order: TrialOrder) -> float:
     """Time by which a trial has ended in any case, unless the agent hangs: far above its own timeouts."""
     programs = 1 if order.prepare is None else 2
     reading_s = 0.0 if order.prepare is None else order.guards.scratch_bytes / _SLOWEST_DISK_BYTES_PER_S
-    return programs * (order.guards.trial_timeout_s + _PROGRAM_ALLOWANCE_S) + reading_s
+    preparation_s = sum(level.intervention.preparation_s for level in order.levels)
+    return programs * (order.guards.trial_timeout_s + _PROGRAM_ALLOWANCE_S) + reading_s + preparation_s
 
 
 class NodeAgent:

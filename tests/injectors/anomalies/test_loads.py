@@ -7,9 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +20,12 @@ import pytest
 from insitu.injectors.actuator import Host, Moment, MomentKind
 from insitu.injectors.anomalies import variables
 from insitu.injectors.anomalies.actuator import LoadActuator
+from insitu.injectors.anomalies.client import LoadServer, RunningLoad
 from insitu.injectors.anomalies.counters import total_memory_bytes
-from insitu.injectors.anomalies.levels import Anomaly, How
-from insitu.injectors.anomalies.load import BIGROOTS, Kind, Load, Loads
+from insitu.injectors.anomalies.levels import MOST_PROCESSES, Anomaly, How
+from insitu.injectors.anomalies.load import BIGROOTS, DEFAULT, Kind, Load, Loads
+from insitu.injectors.anomalies.order import StartLoad
+from insitu.injectors.anomalies.work import net
 from insitu.injectors.cgroups import Hierarchies
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import ForeignState, InjectorError, NotSettable
@@ -270,6 +274,43 @@ def test_a_server_that_hangs_is_replaced(folder: Path, here: Node, journal: Jour
             assert servers() != (first,)
 
 
+def test_a_load_of_memory_has_the_time_that_taking_it_needs(folder: Path, here: Node, journal: Journal) -> None:
+    name = f"insitu-{journal.header.run}-t1"
+    memory = Loads((variables.MemoryLoad().load(4e8),))
+    with closing(LoadActuator(here, folder, journal)) as actuator:
+        with actuator.hold(Loads((variables.CpuLoad().load(1.0),)), name, host_of(folder)):
+            (server,) = servers()
+        os.kill(server, signal.SIGSTOP)
+        actuator.server.patience_s = 0.1
+        began = time.monotonic()
+        with (
+            pytest.raises(InjectorError, match=r"of 4e\+08 B within 0\.5 s"),
+            actuator.hold(memory, name, host_of(folder)),
+        ):
+            pass
+        assert time.monotonic() - began >= 0.5
+
+
+def test_no_load_ends_by_itself_while_another_one_of_the_trial_takes_its_memory(
+    folder: Path, here: Node, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[StartLoad] = []
+    start_load = LoadServer.start_load
+
+    def start(server: LoadServer, order: StartLoad) -> RunningLoad:
+        orders.append(order)
+        return start_load(server, order)
+
+    monkeypatch.setattr(LoadServer, "start_load", start)
+    part = Loads((variables.CpuLoad().load(1.0), variables.MemoryLoad().load(5e7)))
+    with (
+        closing(LoadActuator(here, folder, journal, margin_s=60.0)) as actuator,
+        actuator.hold(part, f"insitu-{journal.header.run}-t1", host_of(folder, longest_s=30.0)),
+    ):
+        pass
+    assert [order.deadline_s for order in orders] == [pytest.approx(90.05)] * 2
+
+
 def test_more_memory_than_there_is_is_refused_before_it_is_taken(hold: Hold) -> None:
     load = Load("anomaly.memory", Kind.MEMORY, held_bytes=2 * total_memory_bytes())
     with pytest.raises(NotSettable, match="would leave 0 MB for all others"), hold(load):
@@ -303,11 +344,91 @@ def echo_port() -> Iterator[int]:
     server.wait()
 
 
+def test_as_many_workers_as_a_load_can_have_exchange_messages_with_one_target(echo_port: int) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST_PROCESSES):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", echo_port), timeout=10))
+            connection.sendall(b"?")
+            assert connection.recv(1) == b"?"  # and those before stay connected
+
+
+def answers_with(text: bytes, server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1)
+        connection.sendall(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(None, "timed out"), (b"", "what is sent does not"), (b"!", "what is sent does not")]
+)
+def test_a_target_that_takes_connections_and_echoes_nothing_is_refused_before_the_trial(
+    answer: bytes | None, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(net, "_CONNECT_S", 0.5 if answer is None else 10.0)
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        if answer is not None:
+            thread = threading.Thread(target=answers_with, args=(answer, server))
+            thread.start()
+            stack.callback(thread.join)
+        with pytest.raises(NotSettable, match=f"no echo server answers at .*: {reason}"):
+            net.Exchange(DEFAULT, 0, f"127.0.0.1:{server.getsockname()[1]}")
+
+
 def test_a_target_takes_the_messages_and_gives_them_back(hold: Hold, echo_port: int) -> None:
     anomaly = variables.NetLoad(How(preset=BIGROOTS, target=f"127.0.0.1:{echo_port}"))
     with hold(anomaly.load(1.0)) as held:
         samples = held.watch(0.5)
     assert gain(samples, anomaly, "sent_bytes") > 1e4
+
+
+@contextmanager
+def echo_that_falls_silent(silent: threading.Event) -> Iterator[str]:
+    """Address of an echo server that takes nothing any more from a moment on, and keeps its connection."""
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            while not silent.is_set() and (text := connection.recv(1 << 16)):
+                connection.sendall(text)
+            over.wait()
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            silent.set()
+            over.set()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("hit", "is_held"), [(None, Verdict.HELD), (signal.SIGSTOP, Verdict.MISSED), (signal.SIGKILL, Verdict.MISSED)]
+)
+def test_a_rate_is_asked_for_also_in_a_step_that_does_not_end_while_its_worker_is_there(
+    hit: signal.Signals | None, is_held: Verdict, hold: Hold, here: Node
+) -> None:
+    silent = threading.Event()
+    hits: list[signal.Signals] = []
+
+    def strike(elapsed: float) -> None:
+        if elapsed > 0.3:
+            silent.set()
+        if elapsed > 0.5 and hit is not None and not hits:
+            hits.append(hit)
+            os.kill(held.workers[0], hit)
+
+    with echo_that_falls_silent(silent) as target:
+        anomaly = variables.NetRate(How(target=target))
+        with hold(anomaly.load(8e5)) as held:
+            samples = held.watch(1.5, strike)
+    assert judged(anomaly, 8e5, samples, here) is is_held
+    sent = samples["anomaly.net.rate:sent_bytes"]
+    assert 0 < sent[-1] == sent[samples["time_s"] > 0.5][0]  # so the last step went on until the end
 
 
 def test_two_loads_of_one_kind_contradict_each_other() -> None:

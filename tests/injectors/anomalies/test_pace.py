@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -37,6 +38,8 @@ class Machine:
     sleeps: int = 0
     size: float = 10.0
     by_processor: bool = False
+    watch: Callable[[float], None] = lambda _: None
+    """Called in the middle of each step, with the time then."""
 
     # the module `time`
 
@@ -65,16 +68,22 @@ class Machine:
         begun = self.now
         self.now += self.step_s + self.step_delays.get(len(self.worked), 0.0)
         self.ran += self.step_s
+        self.watch((begun + self.now) / 2)
         self.worked.append((begun, self.now))
 
 
-def work(machine: Machine, how: pace.Pace, length_s: float) -> Mark:
-    """Have a worker work through one window of `length_s`; gives what it wrote down."""
+def new_mark() -> Mark:
     descriptor = Board.make(1, 1)
     board = Board(descriptor, 1, 1)
     os.close(descriptor)
     (mark,) = board.marks
     mark.enter(0)
+    return mark
+
+
+def work(machine: Machine, how: pace.Pace, length_s: float, mark: Mark | None = None) -> Mark:
+    """Have a worker work through one window of `length_s`; gives what it wrote down."""
+    mark = mark or new_mark()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pace, "time", machine)
         keep_working(machine, mark, how, BEGIN, BEGIN + length_s, machine.waited_s)
@@ -148,6 +157,21 @@ def test_a_rate_that_the_resource_cannot_give_is_asked_for_all_the_same(step_s: 
     assert mark.offered == 10.0 * 100
     served = math.ceil(2.0 / (0.02 * math.ceil(step_s / 0.02 - 1e-9)) - 1e-9)
     assert mark.done == pytest.approx(10.0 * served, abs=10.0 * served * 0.02 + 10.0)
+
+
+@settings(deadline=None)
+@given(step_s=st.floats(0.0001, 3.0))
+def test_in_the_middle_of_a_step_it_is_known_how_long_the_beats_have_been_waiting_for_it(step_s: float) -> None:
+    mark, seen = new_mark(), []
+
+    def look(now: float) -> None:
+        due_until = min(now, BEGIN + 2.0)
+        seen.append((mark.offered + mark.at_hand_s(now) * 10.0 / 0.02, 10.0 * (due_until - BEGIN) / 0.02))
+
+    work(Machine(step_s, watch=look), Beat(0.02, 0.0), 2.0, mark)
+    for asked, due in seen:
+        assert asked == pytest.approx(due, abs=10.0 + 1e-6)  # one beat
+    assert mark.at_hand_s(BEGIN + 10.0) == 0
 
 
 @settings(deadline=None)

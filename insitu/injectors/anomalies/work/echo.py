@@ -17,6 +17,8 @@ class _Echo(socketserver.BaseRequestHandler):
 
 class _Server(socketserver.ForkingTCPServer):
     allow_reuse_address = True
+    max_children = 4096  # each worker of each node has one for as long as it lives
+    request_queue_size = 1024
 
 
 def main() -> None:

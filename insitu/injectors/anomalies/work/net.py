@@ -68,13 +68,12 @@ def _connect(target: str) -> tuple[socket.socket, socket.socket | None]:
     if target:
         host, _, port = target.rpartition(":")
         try:
-            connection = socket.create_connection((host, int(port)), timeout=_CONNECT_S)
+            connection = _connect_to_echo(host, int(port))
         except OSError as exc:
             raise NotSettable(
                 f"no echo server answers at {target}: {exc.strerror or exc}",
                 f"start one there: python -m insitu.injectors.anomalies.work.echo {port}",
             ) from exc
-        connection.settimeout(None)
         return connection, None
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
         connection = socket.create_connection(server.getsockname())
@@ -82,6 +81,20 @@ def _connect(target: str) -> tuple[socket.socket, socket.socket | None]:
     if connection.getsockname() != accepted.getpeername():
         raise ConnectionError("somebody else connected to the echo server")
     return connection, accepted
+
+
+def _connect_to_echo(host: str, port: int) -> socket.socket:
+    """A connection through which a byte has come back: the kernel of a server that is full connects, too."""
+    connection = socket.create_connection((host, port), timeout=_CONNECT_S)
+    try:
+        connection.sendall(b"?")
+        if connection.recv(1) != b"?":
+            raise ConnectionError("what is sent does not come back")
+    except OSError:
+        connection.close()
+        raise
+    connection.settimeout(None)
+    return connection
 
 
 def serve(connection: socket.socket) -> None:
