@@ -33,6 +33,14 @@ data = urllib.request.urlopen(sys.argv[1]).read()
 assert len(data) == int(sys.argv[2]), len(data)
 """
 
+FOR_A_WHILE = """
+import sys, time, urllib.request
+with urllib.request.urlopen(sys.argv[1]) as response:
+    end = time.monotonic() + 3.0
+    while time.monotonic() < end:
+        assert response.read1(1 << 16)
+"""
+
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *arguments: object) -> None:
@@ -59,8 +67,8 @@ def agent(tmp_path: Path) -> Iterator[NodeAgent]:
         yield agent
 
 
-def download(agent: NodeAgent, url: str, *levels: SetLevel) -> TrialRecord:
-    return agent.run(order("{python}", "-c", DOWNLOAD, url, str(_SIZE), levels=levels)).record
+def download(agent: NodeAgent, url: str, *levels: SetLevel, script: str = DOWNLOAD) -> TrialRecord:
+    return agent.run(order("{python}", "-c", script, url, str(_SIZE), levels=levels)).record
 
 
 def test_a_download_takes_as_long_as_the_rate_says(agent: NodeAgent, url: str) -> None:
@@ -73,6 +81,17 @@ def test_a_download_takes_as_long_as_the_rate_says(agent: NodeAgent, url: str) -
     wall_s, least_s = record.measurements["wall_time"], _SIZE / (10 * _MBIT)
     assert wall_s > 0.95 * least_s
     assert rate.bound_share * wall_s > 0.8 * least_s  # the rest is the interpreter's, which may be slow
+
+
+@pytest.mark.parametrize("mbit", [0.1, 0.2, 0.4])
+def test_a_rate_is_held_at_which_a_packet_outlasts_a_sample(agent: NodeAgent, url: str, mbit: float) -> None:
+    level = SetLevel("rate", "net.rate_in", "bit/s", mbit * _MBIT)
+    record = download(agent, url, level, script=FOR_A_WHILE)
+    (rate,) = record.levels
+    assert record.exit_status == 0, record
+    assert rate.verdict is LevelVerdict.HELD, record
+    assert rate.achieved == pytest.approx(mbit * _MBIT, rel=0.03)
+    assert rate.bound_share * record.measurements["wall_time"] > 2.5
 
 
 def test_a_cap_in_the_other_direction_is_slack(agent: NodeAgent, url: str) -> None:

@@ -49,6 +49,46 @@ def test_a_rate_that_was_held_is_found_over_the_time_in_which_it_was_wanted(mbit
     assert achieved.bound_share == pytest.approx((2500 - busy_from) / 3000, abs=0.05)
 
 
+@pytest.mark.parametrize("mbit", [0.1, 0.2, 0.4])
+@pytest.mark.parametrize("busy_from", [0, 333, 1000])
+def test_a_rate_at_which_a_packet_takes_longer_than_a_sample_is_found_too(mbit: float, busy_from: int) -> None:
+    busy = np.zeros(4000)
+    busy[busy_from:3500] = 1
+    achieved, said = outcome(mbit * MBIT, link(busy, mbit * MBIT))
+    assert said is Verdict.HELD
+    assert achieved.level == pytest.approx(mbit * MBIT, rel=0.03)
+    packets_s = 3 * PACKET / (mbit * MBIT)  # the first is through at once, and nothing waits while the last goes
+    assert achieved.bound_share == pytest.approx((3500 - busy_from) / 4000, abs=0.02 + packets_s / 4)
+
+
+@pytest.mark.parametrize("mbit", [0.1, 0.2, 0.4])
+@pytest.mark.parametrize("share", [0.6, 2.0])
+def test_a_slow_link_that_does_not_keep_its_rate_is_missed(mbit: float, share: float) -> None:
+    achieved, said = outcome(mbit * MBIT, link(np.ones(8000), mbit * MBIT, share))
+    assert said is Verdict.MISSED
+    assert achieved.level == pytest.approx(share * mbit * MBIT, rel=0.03)
+
+
+def waiting_for_a_while(length_ms: int, wall_ms: int) -> dict[str, np.ndarray]:
+    busy = np.zeros(wall_ms)
+    busy[:length_ms] = 1
+    return link(busy, 0.1 * MBIT)
+
+
+def test_a_rate_of_which_two_packets_tell_nothing_is_not_held() -> None:
+    achieved, said = outcome(0.1 * MBIT, waiting_for_a_while(300, 500))
+    assert said is Verdict.DISTURBED
+    assert achieved.level is None
+    assert "too few packets" in achieved.note
+
+
+def test_two_packets_that_waited_in_a_long_trial_made_no_difference() -> None:
+    achieved, said = outcome(0.1 * MBIT, waiting_for_a_while(300, 6000))
+    assert said is Verdict.SLACK
+    assert achieved.level == 0.1 * MBIT
+    assert "too briefly" in achieved.note
+
+
 @pytest.mark.parametrize("share", [0.5, 0.8, 0.93, 1.1])
 def test_a_link_that_does_not_keep_its_rate_is_missed(share: float) -> None:
     achieved, said = outcome(10 * MBIT, link(np.ones(3000), 10 * MBIT, share))
