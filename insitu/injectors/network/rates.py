@@ -66,7 +66,8 @@ class _Rate(Injector):
         time_s = samples["time_s"]
         sent, held, waiting = (samples[column] for column in columns)
         wall_s = float(time_s[-1] - time_s[0])
-        slope = pooled_slope(time_s, sent, _binding(level, time_s, sent, held, waiting))
+        delayed = f"net_{self._direction}_passed" in samples and not node.network.netem_problem
+        slope = pooled_slope(time_s, sent, _binding(level, time_s, sent, held, waiting, delayed=delayed))
         natural_rate = _natural_rate(level, time_s, sent)
         if slope is None:
             starved = math.isfinite(level) and starved_s(samples, node.cpus) > _STARVED_SHARE * wall_s
@@ -81,22 +82,29 @@ class _Rate(Injector):
         return Achieved(slope.rate, bound_share, uncertainty)
 
 
-def _binding(level: float, time_s: Floats, sent: Floats, held: Floats, waiting: Floats) -> Mask:
+def _binding(level: float, time_s: Floats, sent: Floats, held: Floats, waiting: Floats, *, delayed: bool) -> Mask:
     """Intervals in which there was more to send than the cap let through, from their begin to their end.
 
     Packets waited at every sample, and in each interval the bucket ran empty. A subject that sends in bursts may
     look so by chance, although the line was idle between the samples: such a run is slower than the cap, and
     does not count unless it is long, and so no chance.
+
+    Parameters
+    ----------
+    delayed
+        Whether the kernel delays packets in the bucket's own queue (netem): they then wait there, too, on a link
+        with time to spare. What tells is that as much was sent as the cap lets through, and not by a packet alone.
     """
     if math.isinf(level):
         return np.zeros(len(time_s) - 1, dtype=np.bool_)
     found = _held_back(_PACKET_BYTES / level, time_s, held, waiting)
+    edge_bytes = -_PACKET_BYTES if delayed else _PACKET_BYTES
     continuous, long = np.zeros_like(found), np.zeros_like(found)
     for first, last in runs(found):
         length_s = float(time_s[last] - time_s[first])
         moved = float(sent[last] - sent[first])
-        continuous[first:last] = moved + _PACKET_BYTES >= _CONTINUOUS * level * length_s
-        long[first:last] = length_s >= _LONG_S
+        continuous[first:last] = moved + edge_bytes >= _CONTINUOUS * level * length_s
+        long[first:last] = length_s >= _LONG_S and not delayed
     return continuous if continuous.any() else long
 
 

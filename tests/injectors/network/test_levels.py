@@ -104,6 +104,53 @@ def test_bursts_with_pauses_are_not_taken_for_a_rate_that_is_missed(on_ms: int, 
     assert said is Verdict.SLACK or achieved.level == pytest.approx(100 * MBIT, rel=0.1)
 
 
+def in_bursts(
+    level: float, every_ms: int, size_bytes: float, delay_ms: int, length_ms: int = 3000
+) -> dict[str, np.ndarray]:
+    """A link of which netem delays the packets below the bucket: all that are under way wait in its queue."""
+    asked = np.zeros(length_ms)
+    asked[::every_ms] = size_bytes
+    due = np.concatenate((np.zeros(delay_ms), np.cumsum(asked)))[: length_ms + 1]
+    due = np.concatenate((due, np.full(length_ms + 1 - len(due), due[-1])))
+    sent = np.zeros(length_ms + 1)
+    for now in range(1, length_ms + 1):
+        sent[now] = min(due[now], sent[now - 1] + level * 0.001)
+    at = np.arange(0, length_ms + 1, round(STEP_S * 1000))
+    whole = np.floor(sent / PACKET)
+    waiting = np.concatenate(([0.0], np.cumsum(asked))) - whole * PACKET
+    return {
+        "time_s": at / 1000.0,
+        "net_in_bytes": (whole * PACKET)[at],
+        "net_in_held": whole[at],
+        "net_in_waiting_bytes": waiting[at],
+        "net_in_passed": whole[at],
+        "net_in_lost": 0.0 * at,
+    }
+
+
+@pytest.mark.parametrize(
+    ("mbit", "every_ms", "size_bytes"), [(80, 20, 64e3), (80, 20, 128e3), (1, 50, PACKET), (0.4, 100, PACKET)]
+)
+def test_packets_that_the_kernel_delays_are_not_taken_for_those_that_wait_for_a_rate(
+    mbit: float, every_ms: int, size_bytes: float
+) -> None:
+    samples = in_bursts(mbit * MBIT, every_ms, size_bytes, delay_ms=80)
+    assert (samples["net_in_waiting_bytes"][1:] > 0).mean() > 0.7
+    achieved, said = outcome(mbit * MBIT, samples)
+    assert said is Verdict.SLACK
+    assert achieved.level is not None
+    assert achieved.level <= mbit * MBIT
+
+
+@pytest.mark.parametrize(("mbit", "every_ms"), [(80, 20), (1, 50), (0.1, 400)])
+def test_a_rate_that_delayed_packets_are_held_to_is_held(mbit: float, every_ms: int) -> None:
+    wanted = 1.3 * mbit * MBIT * every_ms / 1000
+    achieved, said = outcome(mbit * MBIT, in_bursts(mbit * MBIT, every_ms, wanted, delay_ms=80, length_ms=5000))
+    assert said is Verdict.HELD
+    assert achieved.level == pytest.approx(mbit * MBIT, rel=0.03)
+    assert achieved.bound_share > 0.8
+
+
 def test_a_rate_that_was_never_wanted_is_slack() -> None:
     samples = link(np.ones(3000), 10 * MBIT, 0.5)
     samples["net_in_held"][:] = 0
