@@ -20,7 +20,7 @@ from insitu.orchestrator.errors import CannotExecute
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import SetLevel
 from insitu.orchestrator.execution.sandbox.client import Launcher
-from insitu.orchestrator.store.records import LevelVerdict, TrialRecord
+from insitu.orchestrator.store.records import LevelVerdict, TrialRecord, TrialState
 from tests.execution.test_trials import order
 from tests.injectors.network.linked import Linked
 
@@ -112,6 +112,18 @@ def test_a_trial_at_rest_has_the_link_too_and_its_rate_is_measured(agent: NodeAg
     assert rate.verdict is LevelVerdict.UNSET
     assert rate.achieved is not None
     assert rate.achieved > 10 * _MBIT
+
+
+def test_a_jitter_is_measured_in_a_short_trial_and_one_that_is_too_short_does_not_count(agent: NodeAgent) -> None:
+    level = SetLevel("jitter", "net.jitter", "s", 0.02)
+    (short,) = agent.run(order("sleep", "0.5", levels=(level,))).record.levels
+    assert short.achieved is not None, short
+    assert short.verdict is not LevelVerdict.SLACK
+    record = agent.run(order("true", levels=(level,))).record
+    assert record.levels[0].achieved is None
+    assert record.levels[0].verdict is LevelVerdict.DISTURBED
+    assert record.state is TrialState.INVALID
+    assert "let the subject run for longer" in record.reasons[0]
 
 
 def test_without_a_variable_of_the_network_there_is_none(agent: NodeAgent, url: str) -> None:

@@ -254,7 +254,26 @@ def test_few_packets_say_little_of_losses() -> None:
     assert NetLoss().achieved(0.01, samples, node()).uncertainty > 0.02
 
 
-def test_a_trial_in_which_no_packet_arrived_has_no_delay() -> None:
-    samples = probed(np.full(1, 0.01), np.full(1, 0.01), packets=0)
-    for injector in (NetDelay(), NetJitter(), NetLoss()):
-        assert judged(injector, 0.1, samples, BY_LINE) is Verdict.SLACK
+@pytest.mark.parametrize(("injector", "probes"), [(NetDelay(), 1), (NetDelay(), 2), (NetJitter(), 11)])
+def test_a_level_that_too_few_probes_tell_of_is_no_level_to_fit(injector: Injector, probes: int) -> None:
+    samples = probed(np.full(probes, 0.01), np.full(probes, 0.01))
+    achieved = injector.achieved(0.1, samples, node())
+    assert achieved.level is None
+    assert verdict(0.1, achieved, injector) is Verdict.DISTURBED
+    assert "longer" in achieved.note
+    assert judged(injector, 0.0, samples, BY_LINE) is Verdict.UNSET
+
+
+def test_losses_on_a_link_that_nothing_crossed_made_no_difference() -> None:
+    samples = probed(np.full(9, 0.01), np.full(9, 0.01), packets=0)
+    assert judged(NetLoss(), 0.1, samples, BY_LINE) is Verdict.SLACK
+
+
+@pytest.mark.parametrize("count", [12, 20, 60])
+def test_a_jitter_is_estimated_without_bias_from_few_probes(count: int) -> None:
+    generator = np.random.default_rng(5)
+    trials = [probed(np.full(count, 0.025), generator.uniform(0.025, 0.045, count)) for _ in range(400)]
+    widths_s = [NetJitter().achieved(0.02, samples, node()).level for samples in trials]
+    assert np.array(widths_s, dtype=float).mean() == pytest.approx(0.02, rel=0.025)
+    missed = [judged(NetJitter(), 0.02, samples, BY_LINE) is Verdict.MISSED for samples in trials]
+    assert np.mean(missed) < 0.05
