@@ -96,7 +96,12 @@ _BRIEF = 0.1
 
 def too_brief(bound_share: float, uncertainty: float, level: float) -> bool:
     """Whether a cap bound for a moment only, and the samples cannot resolve it: it made no difference."""
-    return bound_share < _BRIEF and uncertainty > 0.5 * level
+    return bound_share < _BRIEF and unresolved(uncertainty, level)
+
+
+def unresolved(uncertainty: float, level: float) -> bool:
+    """Whether the samples tell so little that almost any rate would pass for the level."""
+    return uncertainty > 0.5 * level
 
 
 def runs(mask: Mask) -> Iterator[tuple[int, int]]:

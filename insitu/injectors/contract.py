@@ -301,7 +301,7 @@ class Achieved:
     uncertainty
         Half width of what the samples can resolve.
     starved
-        The subject wanted its share and others had it.
+        The subject wanted its share and others had it; or the level was in force, and could not be measured.
     """
 
     level: float | None

@@ -20,7 +20,7 @@ from insitu.orchestrator.errors import CannotExecute
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import SetLevel
 from insitu.orchestrator.execution.sandbox.client import Launcher
-from insitu.orchestrator.store.records import LevelVerdict, TrialRecord
+from insitu.orchestrator.store.records import LevelVerdict, TrialRecord, TrialState
 from tests.execution.test_trials import order
 from tests.injectors.network.linked import Linked
 
@@ -31,6 +31,14 @@ DOWNLOAD = """
 import hashlib, sys, urllib.request
 data = urllib.request.urlopen(sys.argv[1]).read()
 assert len(data) == int(sys.argv[2]), len(data)
+"""
+
+FOR_A_WHILE = """
+import sys, time, urllib.request
+with urllib.request.urlopen(sys.argv[1]) as response:
+    end = time.monotonic() + 3.0
+    while time.monotonic() < end:
+        assert response.read1(1 << 16)
 """
 
 
@@ -59,8 +67,8 @@ def agent(tmp_path: Path) -> Iterator[NodeAgent]:
         yield agent
 
 
-def download(agent: NodeAgent, url: str, *levels: SetLevel) -> TrialRecord:
-    return agent.run(order("{python}", "-c", DOWNLOAD, url, str(_SIZE), levels=levels)).record
+def download(agent: NodeAgent, url: str, *levels: SetLevel, script: str = DOWNLOAD) -> TrialRecord:
+    return agent.run(order("{python}", "-c", script, url, str(_SIZE), levels=levels)).record
 
 
 def test_a_download_takes_as_long_as_the_rate_says(agent: NodeAgent, url: str) -> None:
@@ -73,6 +81,17 @@ def test_a_download_takes_as_long_as_the_rate_says(agent: NodeAgent, url: str) -
     wall_s, least_s = record.measurements["wall_time"], _SIZE / (10 * _MBIT)
     assert wall_s > 0.95 * least_s
     assert rate.bound_share * wall_s > 0.8 * least_s  # the rest is the interpreter's, which may be slow
+
+
+@pytest.mark.parametrize("mbit", [0.1, 0.2, 0.4])
+def test_a_rate_is_held_at_which_a_packet_outlasts_a_sample(agent: NodeAgent, url: str, mbit: float) -> None:
+    level = SetLevel("rate", "net.rate_in", "bit/s", mbit * _MBIT)
+    record = download(agent, url, level, script=FOR_A_WHILE)
+    (rate,) = record.levels
+    assert record.exit_status == 0, record
+    assert rate.verdict is LevelVerdict.HELD, record
+    assert rate.achieved == pytest.approx(mbit * _MBIT, rel=0.03)
+    assert rate.bound_share * record.measurements["wall_time"] > 2.5
 
 
 def test_a_cap_in_the_other_direction_is_slack(agent: NodeAgent, url: str) -> None:
@@ -93,6 +112,18 @@ def test_a_trial_at_rest_has_the_link_too_and_its_rate_is_measured(agent: NodeAg
     assert rate.verdict is LevelVerdict.UNSET
     assert rate.achieved is not None
     assert rate.achieved > 10 * _MBIT
+
+
+def test_a_jitter_is_measured_in_a_short_trial_and_one_that_is_too_short_does_not_count(agent: NodeAgent) -> None:
+    level = SetLevel("jitter", "net.jitter", "s", 0.02)
+    (short,) = agent.run(order("sleep", "0.5", levels=(level,))).record.levels
+    assert short.achieved is not None, short
+    assert short.verdict is not LevelVerdict.SLACK
+    record = agent.run(order("true", levels=(level,))).record
+    assert record.levels[0].achieved is None
+    assert record.levels[0].verdict is LevelVerdict.DISTURBED
+    assert record.state is TrialState.INVALID
+    assert "let the subject run for longer" in record.reasons[0]
 
 
 def test_without_a_variable_of_the_network_there_is_none(agent: NodeAgent, url: str) -> None:

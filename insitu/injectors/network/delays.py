@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 _NETEM_S, _LINE_S = 0.001, 0.002
 """How far off the delay may be, by the kernel's own means and by the delay line."""
-_FEWEST_PROBES, _FEWEST_FOR_SPREAD = 3, 20
+_FEWEST_PROBES, _FEWEST_FOR_SPREAD = 3, 12
 _LATE_S = 0.005
-_ABSENT = Achieved(None, 0.0, 0.0, note="too short to measure")
 
 
 class _Alteration(Injector):
@@ -91,7 +90,7 @@ class NetDelay(_Alteration):
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
         transits = _transits(samples)
         if transits is None:
-            return _ABSENT
+            return _unmeasured(level)
         out, back = transits["out"], transits["in"]
         jitter = _uniform(back)
         typical_s = float(np.median(out)) + max(jitter.least, 0.0)
@@ -121,7 +120,7 @@ class NetJitter(_Alteration):
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
         transits = _transits(samples)
         if transits is None or len(transits["in"]) < _FEWEST_FOR_SPREAD:
-            return _ABSENT
+            return _unmeasured(level)
         jitter = _uniform(transits["in"])
         return Achieved(jitter.width, 1.0, jitter.uncertainty)
 
@@ -140,11 +139,19 @@ class NetLoss(_Alteration):
     def achieved(self, level: float, samples: Samples, node: Node) -> Achieved:
         lost = _counted(samples, "lost")
         passed = _counted(samples, "passed")
-        if lost is None or passed is None or lost + passed == 0:
-            return _ABSENT
+        if lost is None or passed is None:
+            return _unmeasured(level)
         packets = lost + passed
+        if packets == 0:
+            return Achieved(None, 0.0, 0.0, note="no packet crossed the link")
         expected = min(max(level, 1 / packets), 1.0)
         return Achieved(lost / packets, 1.0, 2.5 * math.sqrt(expected * (1 - expected) / packets))
+
+
+def _unmeasured(level: float) -> Achieved:
+    """Of a trial in which a level was in force without anything to tell what it came to."""
+    note = "too few probes came back to measure it: let the subject run for longer" if level > 0 else ""
+    return Achieved(None, 0.0, 0.0, starved=level > 0, note=note)
 
 
 def _counted(samples: Samples, what: str) -> float | None:
@@ -181,8 +188,9 @@ class _Uniform:
 def _uniform(values: Floats) -> _Uniform:
     """From quantiles, which single late values do not move.
 
-    The standard error of a quantile q of n uniform values of width w is w * sqrt(q (1 - q) / n).
+    The standard error of a quantile q of n uniform values of width w is w * sqrt(q (1 - q) / n). The k-th of them
+    lies at k / (n + 1) on average, so that these estimates (numpy's "weibull") are without bias also of few.
     """
-    low, high = np.quantile(values, (0.1, 0.9))
+    low, high = np.quantile(values, (0.1, 0.9), method="weibull")
     width = float(high - low) / 0.8
     return _Uniform(float(low) - 0.1 * width, width, 2.0 * width * math.sqrt(0.09 / len(values)) / 0.8)

@@ -17,7 +17,8 @@ from insitu.injectors.network.rtnetlink import PROBES
 
 _SO_TIMESTAMPNS = 35
 _STAMP = struct.Struct("=q")
-_EVERY_S, _FIRST_EVERY_S, _FIRST = 0.05, 0.005, 10
+_EVERY_S, _FIRST_EVERY_S, _FIRST = 0.05, 0.02, 50
+"""The first are closer than samples, which see one each: short trials, too, are to have enough of them."""
 
 
 class Probes:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from insitu.injectors.binding import Floats, Mask, pooled_slope, runs, starved_s
+from insitu.injectors.binding import (
+    TOO_BRIEF,
+    Floats,
+    Mask,
+    pooled_slope,
+    runs,
+    starved_s,
+    too_brief,
+    unresolved,
+)
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Treatment
 from insitu.injectors.network.link import Link
 from insitu.injectors.network.rtnetlink import ETHERNET_BYTES, MTU_BYTES
@@ -19,6 +29,7 @@ _PACKET_BYTES = MTU_BYTES + ETHERNET_BYTES
 _CONTINUOUS = 0.9
 _LONG_S = 0.2
 _STARVED_SHARE = 0.05
+_TOO_FEW = "too few packets waited in a row to measure it: let the subject move more at a time, or raise the rate"
 
 
 class _Rate(Injector):
@@ -54,45 +65,67 @@ class _Rate(Injector):
             return Achieved(None, 0.0, 0.0, note="not measured")
         time_s = samples["time_s"]
         sent, held, waiting = (samples[column] for column in columns)
-        binding = _binding(level, time_s, sent, held, waiting)
-        slope = pooled_slope(time_s, sent, binding)
+        wall_s = float(time_s[-1] - time_s[0])
+        delayed = f"net_{self._direction}_passed" in samples and not node.network.netem_problem
+        slope = pooled_slope(time_s, sent, _binding(level, time_s, sent, held, waiting, delayed=delayed))
+        natural_rate = _natural_rate(level, time_s, sent)
         if slope is None:
-            starved = math.isfinite(level) and starved_s(samples, node.cpus) > _STARVED_SHARE * float(
-                time_s[-1] - time_s[0]
-            )
+            starved = math.isfinite(level) and starved_s(samples, node.cpus) > _STARVED_SHARE * wall_s
             note = "the subject waited for a processor meanwhile" if starved else ""
-            return Achieved(_natural_rate(time_s, sent), 0.0, 0.0, starved=starved, note=note)
-        return Achieved(
-            level=slope.rate,
-            bound_share=slope.time_s / float(time_s[-1] - time_s[0]),
-            uncertainty=max(_PACKET_BYTES, 0.001 * level) / slope.longest_s,
-        )
+            return Achieved(natural_rate, 0.0, 0.0, starved=starved, note=note)
+        bound_share = slope.time_s / wall_s
+        uncertainty = max(_PACKET_BYTES, 0.001 * level) / slope.longest_s
+        if too_brief(bound_share, uncertainty, level):
+            return Achieved(natural_rate, 0.0, 0.0, note=TOO_BRIEF)
+        if unresolved(uncertainty, level):
+            return Achieved(None, bound_share, uncertainty, starved=True, note=_TOO_FEW)
+        return Achieved(slope.rate, bound_share, uncertainty)
 
 
-def _binding(level: float, time_s: Floats, sent: Floats, held: Floats, waiting: Floats) -> Mask:
+def _binding(level: float, time_s: Floats, sent: Floats, held: Floats, waiting: Floats, *, delayed: bool) -> Mask:
     """Intervals in which there was more to send than the cap let through, from their begin to their end.
 
     Packets waited at every sample, and in each interval the bucket ran empty. A subject that sends in bursts may
     look so by chance, although the line was idle between the samples: such a run is slower than the cap, and
     does not count unless it is long, and so no chance.
+
+    Parameters
+    ----------
+    delayed
+        Whether the kernel delays packets in the bucket's own queue (netem): they then wait there, too, on a link
+        with time to spare. What tells is that as much was sent as the cap lets through, and not by a packet alone.
     """
-    found: Mask = (np.diff(held) > 0) & (waiting[:-1] > 0) & (waiting[1:] > 0)
     if math.isinf(level):
-        return np.zeros_like(found)
+        return np.zeros(len(time_s) - 1, dtype=np.bool_)
+    found = _held_back(_PACKET_BYTES / level, time_s, held, waiting)
+    edge_bytes = -_PACKET_BYTES if delayed else _PACKET_BYTES
     continuous, long = np.zeros_like(found), np.zeros_like(found)
     for first, last in runs(found):
         length_s = float(time_s[last] - time_s[first])
         moved = float(sent[last] - sent[first])
-        continuous[first:last] = moved + _PACKET_BYTES >= _CONTINUOUS * level * length_s
-        long[first:last] = length_s >= _LONG_S
+        continuous[first:last] = moved + edge_bytes >= _CONTINUOUS * level * length_s
+        long[first:last] = length_s >= _LONG_S and not delayed
     return continuous if continuous.any() else long
 
 
-def _natural_rate(time_s: Floats, sent: Floats) -> float | None:
-    """Bytes per second while any were sent."""
+def _held_back(packet_s: float, time_s: Floats, held: Floats, waiting: Floats) -> Mask:
+    """Intervals in which packets waited and the bucket ran empty, which it does once per packet at low rates.
+
+    A packet may take longer than an interval, `packet_s`: those in which none left, although some waited, count
+    with the neighbours in which one did. At twice that time the link is no longer at its rate.
+    """
+    waited = (waiting[:-1] > 0) & (waiting[1:] > 0)
+    found: Mask = (np.diff(held) > 0) & waited
+    for (_, end), (start, _) in itertools.pairwise(list(runs(found))):
+        found[end:start] |= bool(waited[end:start].all()) and time_s[start] - time_s[end] <= 2 * packet_s
+    return found
+
+
+def _natural_rate(level: float, time_s: Floats, sent: Floats) -> float | None:
+    """Bytes per second while any were sent; single packets in an interval look faster than the link is."""
     moved = np.diff(sent)
     busy_s = float(np.diff(time_s)[moved > 0].sum())
-    return float(moved.sum()) / busy_s if busy_s > 0 else None
+    return min(float(moved.sum()) / busy_s, level) if busy_s > 0 else None
 
 
 class NetRateOut(_Rate):

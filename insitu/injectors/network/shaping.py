@@ -11,7 +11,7 @@ from insitu.injectors.network.link import Link
 from insitu.injectors.network.netlink import Netlink, exists
 
 _QUEUE_S, _LEAST_PACKETS, _MOST_PACKETS = 0.1, 200, 100_000
-"""What a queue that nobody is held back by may hold: 100 ms at its rate."""
+"""What a queue that nobody is held back by may hold: 100 ms at its rate, within bounds."""
 _FASTEST_BYTES_PER_S = 1.25e9
 _RESOLUTION_S = 1e-6
 LEAVE_ALONE = "have whatever sets up new network interfaces on this node leave those named insitu-* alone"
@@ -31,6 +31,19 @@ def bundle_packets(link: Link, rate: float | None) -> int:
     if rate is None or math.isinf(rate):
         return _LARGEST_BUNDLE_PACKETS
     return min(max(1, int(rate * _BUNDLE_S / rt.MTU_BYTES)), _LARGEST_BUNDLE_PACKETS)
+
+
+def queue_packets(link: Link, rate: float | None, longest_s: float) -> int:
+    """How many packets netem may hold: those under way for `longest_s`, and a queue in front of the rate.
+
+    What finds no room there is dropped, and netem counts that with the packets that it loses by chance. So where
+    losses are a variable, there is room for whatever the senders' own buffers let them send.
+    """
+    if link.loss is not None:
+        return _MOST_PACKETS
+    speed = _FASTEST_BYTES_PER_S if rate is None else min(rate, _FASTEST_BYTES_PER_S)
+    packets = speed * (longest_s + _QUEUE_S) / rt.MTU_BYTES
+    return round(min(max(packets, _LEAST_PACKETS), _MOST_PACKETS))
 
 
 def shape(in_subject: Netlink, in_gateway: Netlink, link: Link) -> None:
@@ -65,16 +78,10 @@ def _shape_end(netlink: Netlink, link: Link, rate: float | None, jitter_s: float
     _read_back_rate(netlink, speed)
     if link.alters_packets and not link.by_line:
         delay_s = (link.delay or 0.0) / 2
-        limit = _limit_packets(speed, delay_s + jitter_s)
+        limit = queue_packets(link, rate, delay_s + jitter_s)
         loss = link.loss or 0.0
         netlink.request(*(rt.netem(index, handle, delay_s, jitter_s, loss, limit) for handle, _ in classes))
         _read_back_delay(netlink, delay_s + jitter_s / 2)
-
-
-def _limit_packets(speed: float, longest_s: float) -> int:
-    """What netem may hold: the packets that are under way, and a queue in front of the rate."""
-    packets = min(speed, _FASTEST_BYTES_PER_S) * (longest_s + _QUEUE_S) / rt.MTU_BYTES
-    return round(min(max(packets, _LEAST_PACKETS), _MOST_PACKETS))
 
 
 def _read_back_rate(netlink: Netlink, speed: float) -> None:

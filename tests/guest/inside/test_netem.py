@@ -74,6 +74,23 @@ def test_what_is_lost_is_counted_and_does_not_come_back() -> None:
     assert back <= home.passed_packets
 
 
+FLOOD = """
+import socket, sys
+for _ in range(3):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        for _ in range(200):
+            s.sendto(b"x", (sys.argv[1], 9))
+"""
+
+
+def test_what_waits_for_a_rate_is_not_counted_as_lost() -> None:
+    with linked(Link(rate_out=0.1 * MBIT, loss=0.0)) as here:
+        here.run(FLOOD, str(addresses.GATEWAY.ip))
+        out = rt.delays(here.subject, addresses.LINK_INDEX)[rt.SHAPED]
+    assert out.lost_packets == 0
+    assert out.passed_packets >= 600
+
+
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[NodeAgent]:
     run = f"netem{os.getpid()}"

@@ -98,6 +98,16 @@ def test_bundles_are_no_longer_than_a_millisecond() -> None:
     assert shaping.bundle_packets(Link(loss=0.0), 1000 * MBIT) == 1
 
 
+def test_netem_has_room_for_a_queue_that_is_no_loss() -> None:
+    slow, fast = MBIT, 10_000 * MBIT
+    assert shaping.queue_packets(Link(delay=0.1), slow, 0.05) < 1000
+    under_way = fast * 0.05 / rt.MTU_BYTES
+    assert shaping.queue_packets(Link(delay=0.1), fast, 0.05) > under_way
+    for rate in (slow, fast, math.inf, None):
+        unlost = Link(rate_out=rate, delay=0.1, loss=0.0)  # also at rest: alike in all trials of a plan
+        assert shaping.queue_packets(unlost, rate, 0.05) >= under_way
+
+
 def test_a_queueing_discipline_of_somebody_else_is_left_alone() -> None:
     with linked(Link()) as here:
         here.subject.request(rt.shaper(addresses.LINK_INDEX))
