@@ -1,6 +1,6 @@
 """The journal of undos: one file per run and process, on disk before the first write, gone when all is undone.
 
-Format: one JSON document per line. The first is the header (run, owner, holder, boot); then
+Format: one JSON document per line. The first is the header (run, owner, holder, boot, machine); then
 ``{"intent": number, "undo": [...], "settings": [...]}``, fsynced, and ``{"done": number}``, not fsynced,
 since a lost one only repeats an idempotent undo. A torn last line is an intent whose changes never began, and is
 dropped.
@@ -47,6 +47,18 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def machine() -> str:
+    """What tells this machine from another that shares the folder of journals: its name and installation.
+
+    Neither is enough: clones and containers of one image have the same id, and names are not unique.
+    """
+    try:
+        installation = Path("/etc/machine-id").read_text().strip()
+    except OSError:  # a container may have none
+        installation = ""
+    return f"{os.uname().nodename} {installation}"
+
+
 def process_namespace() -> str:
     """The namespace in which pids count here."""
     return os.readlink("/proc/self/ns/pid")
@@ -66,6 +78,8 @@ class Header:
         The process that writes the journal, filled in by it: ended before anybody else undoes its intents.
     process_namespace
         Where these pids count, filled in likewise; a container has another, and may share the folder of journals.
+    machine
+        Whose boot it is, filled in likewise; see `machine`. Empty in journals of versions that did not tell.
     """
 
     run: str
@@ -77,6 +91,7 @@ class Header:
     holder_pid: int = 0
     holder_start: str = ""
     process_namespace: str = ""
+    machine: str = ""
     format: int = _FORMAT
 
     @property
@@ -103,6 +118,16 @@ class Header:
     @property
     def of_this_boot(self) -> bool:
         return self.boot == boot_id()
+
+    @property
+    def of_other_machine(self) -> bool:
+        """Whether its boot is not an earlier one of this machine, and may last."""
+        return not self.of_this_boot and self.machine not in ("", machine())
+
+    @property
+    def node(self) -> str:
+        """Name of the machine, for people."""
+        return self.machine.partition(" ")[0]
 
     @property
     def of_other_namespace(self) -> bool:
@@ -137,6 +162,7 @@ class Journal:
             holder_pid=process.pid,
             holder_start=process.started,
             process_namespace=process_namespace(),
+            machine=machine(),
         )
         self._next = 0
         self._open: dict[int, tuple[Undo, ...]] = {}

@@ -8,6 +8,8 @@ import json
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +27,7 @@ from insitu.injectors.journal import (
     Intent,
     Journal,
     boot_id,
+    machine,
     process_namespace,
     read,
     state_folder,
@@ -40,6 +43,7 @@ HELD = dataclasses.replace(
     holder_pid=HEADER.owner_pid,
     holder_start=HEADER.owner_start,
     process_namespace=process_namespace(),
+    machine=machine(),
 )
 SETTING = "cpu.max = 1 2"
 UNDOS = st.builds(Undo, st.sampled_from(UndoKind), st.text(max_size=20), DIGITS, st.text(max_size=9), st.text())
@@ -237,6 +241,24 @@ def test_the_owner_of_a_header(state: Path) -> None:
     assert not dataclasses.replace(HEADER, boot="another").owner_is_alive()
     assert not dataclasses.replace(HEADER, owner_start="1").owner_is_alive()
     assert not dataclasses.replace(HEADER, owner_pid=2**22 + 1, owner_start="").owner_is_alive()
+
+
+def test_a_boot_that_may_last_is_one_of_another_machine() -> None:
+    other, earlier = dataclasses.replace(HELD, machine="node-a 0123"), dataclasses.replace(HELD, boot="another")
+    assert (other.of_other_machine, earlier.of_other_machine) == (False, False)
+    shared = dataclasses.replace(other, boot="another")
+    assert (shared.of_other_machine, shared.node) == (True, "node-a")
+    assert not dataclasses.replace(shared, machine="").of_other_machine
+
+
+@pytest.mark.root
+def test_machines_of_one_image_are_told_apart_by_their_names() -> None:
+    ask = [sys.executable, "-c", "from insitu.injectors.journal import machine; print(machine())"]
+    rename = ["unshare", "--uts", "sh", "-c", 'hostname node-a && exec "$@"', "sh"]
+    told = [subprocess.run([*before, *ask], capture_output=True, text=True, check=True) for before in ([], rename)]
+    here, there = (done.stdout.rstrip("\n") for done in told)
+    assert here == machine()
+    assert there.partition(" ") == ("node-a", " ", here.partition(" ")[2])
 
 
 def test_where_journals_live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
