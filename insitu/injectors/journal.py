@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
@@ -412,7 +413,8 @@ def try_out(folder: Path) -> None:
     Raises
     ------
     NoJournal
-        If it cannot be made or written to, its disk is full, or its file system does not keep owners and modes.
+        If it cannot be made or written to, its disk is full, or its file system does not keep owners and modes,
+        or has no locks: nobody could claim a journal to carry it out.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -420,6 +422,7 @@ def try_out(folder: Path) -> None:
             _make_durable_folder(folder)
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
                 _require_own(os.fstat(file.fileno()))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if file.write(bytes(_ROOM_BYTES)) != _ROOM_BYTES:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import json
 import os
@@ -185,6 +186,33 @@ def test_trying_out_a_folder_leaves_it_empty_or_leaves_nothing(tmp_path: Path) -
     (tmp_path / "file").touch()
     with pytest.raises(NoJournal, match=f"no journal can be kept in {tmp_path}/file: "):
         try_out(tmp_path / "file")
+
+
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that has none, such as a network one whose lock service does not run."""
+
+    def flock(descriptor: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_folder_whose_journals_could_not_be_claimed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoJournal, match=r"no journal can be kept in .*/state: No locks available"):
+        try_out(tmp_path / "state")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_claim_that_fails_leaves_no_file_open(tmp_path: Path) -> None:
+    path = tmp_path / "insitu-r1-1.journal"
+    path.touch()
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="No locks available"), Claim(path):
+        pass
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_one_recovery_at_a_time(tmp_path: Path) -> None:
