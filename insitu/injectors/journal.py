@@ -34,13 +34,18 @@ _ROOM_BYTES = 65536
 
 
 def state_folder() -> Path:
-    """Where journals live: it must survive a reboot. ``INSITU_STATE`` overrides it."""
+    """Where journals live: it must survive a reboot. ``INSITU_STATE`` overrides it.
+
+    It is absolute, since guards have another working directory.
+    """
     if chosen := os.environ.get("INSITU_STATE"):
-        return Path(chosen)
+        return Path(chosen).absolute()
     if os.geteuid() == 0:
         return Path("/var/lib/insitu")
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(base) / "insitu"
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):  # to be ignored, says the XDG Base Directory Specification 0.8
+        base = os.path.expanduser("~/.local/state")
+    return Path(base).absolute() / "insitu"
 
 
 def boot_id() -> str:
@@ -416,9 +421,10 @@ def try_out(folder: Path) -> None:
         If it cannot be made or written to, its disk is full, or its file system does not keep owners and modes,
         or has no locks: nobody could claim a journal to carry it out.
     """
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    missing: list[Path] = []
     try:
         with _problem_named(folder):
+            missing += (path for path in (folder, *folder.parents) if not path.exists())
             _make_durable_folder(folder)
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
                 _require_own(os.fstat(file.fileno()))

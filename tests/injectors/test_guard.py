@@ -231,6 +231,18 @@ def test_no_guard_to_be_had_is_said(state: Path, monkeypatch: pytest.MonkeyPatch
         assert only_guard(state) != first
 
 
+def test_a_relative_state_folder_is_found_by_the_guard(
+    begin: Begin, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.getcwd())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INSITU_STATE", state.name)
+    one = begin()
+    assert one.left()
+    one.process.kill()
+    assert_clean_in_time(one, state)
+
+
 def test_who_is_gone_before_the_guard_looks() -> None:
     with subprocess.Popen(SLEEP) as process:
         dead = Process(process.pid, start_time(process.pid))

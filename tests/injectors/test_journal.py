@@ -188,6 +188,17 @@ def test_trying_out_a_folder_leaves_it_empty_or_leaves_nothing(tmp_path: Path) -
         try_out(tmp_path / "file")
 
 
+@pytest.mark.root
+def test_a_folder_that_the_user_may_not_reach_is_refused(tmp_path: Path) -> None:
+    (closed := tmp_path / "closed").mkdir(mode=0o700)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(NoJournal, match=f"no journal can be kept in {closed}/deep/state: Permission denied"):
+            try_out(closed / "deep" / "state")
+    finally:
+        os.seteuid(0)
+
+
 @pytest.fixture
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system that has none, such as a network one whose lock service does not run."""
@@ -298,3 +309,16 @@ def test_where_journals_live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert state_folder() == Path("/var/lib/insitu")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert state_folder() == tmp_path / "insitu"
+
+
+def test_where_journals_live_does_not_depend_on_the_working_directory_of_a_guard(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INSITU_STATE", "chosen")
+    assert state_folder() == tmp_path / "chosen"
+    monkeypatch.delenv("INSITU_STATE")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert state_folder() == tmp_path / "home" / ".local" / "state" / "insitu"
