@@ -153,6 +153,13 @@ def test_a_living_run_is_left_alone(state: Path, marked: Path) -> None:
     path.unlink()
 
 
+def test_a_folder_that_cannot_be_listed_is_told(state: Path) -> None:
+    state.touch()
+    done = recover("--list")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"error: cannot look for journals in {state}: Not a directory")
+
+
 def test_a_run_of_another_machine_is_left_alone_and_told(state: Path, marked: Path, elsewhere: Path) -> None:
     (here := elsewhere / f"insitu-{RUN}-ray-1a2b3c").mkdir()
     path = left_behind(state, REBOOTED, Undo(UndoKind.FOLDER, str(marked)))
