@@ -35,7 +35,7 @@ class Claim:
         ForeignState
             If something else than a journal of this user is in its place.
         OSError
-            If it cannot be opened.
+            If it cannot be opened or locked.
         """
         try:
             self._file = open_own(self._path, os.O_RDWR | os.O_APPEND)
@@ -44,6 +44,9 @@ class Claim:
             self.held = os.path.samestat(os.fstat(self._file), os.stat(self._path))
         except (FileNotFoundError, BlockingIOError):
             self.held = False
+        except OSError:
+            self._close()
+            raise
         return self
 
     def __exit__(
@@ -52,8 +55,12 @@ class Claim:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
+            self._file = -1
 
     def entries(self) -> Entries:
         """What it says; raises `ForeignState` if that cannot be understood."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from insitu.injectors.errors import ForeignState, UndoFailed
 
 _LONGEST = 64 * 1024
+_KERNEL = ("/proc/", "/sys/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,8 @@ def put_back(change: Change, *, rebooted: bool = False) -> str:
     Parameters
     ----------
     rebooted
-        The change was made before the last boot, which has reset the kernel's own values: a file that is gone
-        or reads otherwise is as the host wants it.
+        The change was made before the last boot, which has reset the kernel's own values, whatever they read
+        now. An ordinary file that is gone or reads otherwise is as the host wants it, too.
 
     Returns
     -------
@@ -126,6 +127,8 @@ def put_back(change: Change, *, rebooted: bool = False) -> str:
         current = read_value(change.path)
         if current == change.prior:
             return ""
+        if rebooted and change.path.startswith(_KERNEL):
+            return f"it was reset by the boot, and reads {current.strip()!r}"
         # with blank lines after it, it was being put back when whoever did it was killed
         if not any(_same(current, text) for text in (change.prior, *change.written)):
             if rebooted:

@@ -1,6 +1,6 @@
 """The journal of undos: one file per run and process, on disk before the first write, gone when all is undone.
 
-Format: one JSON document per line. The first is the header (run, owner, holder, boot); then
+Format: one JSON document per line. The first is the header (run, owner, holder, boot, machine); then
 ``{"intent": number, "undo": [...], "settings": [...]}``, fsynced, and ``{"done": number}``, not fsynced,
 since a lost one only repeats an idempotent undo. A torn last line is an intent whose changes never began, and is
 dropped.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
@@ -33,18 +34,35 @@ _ROOM_BYTES = 65536
 
 
 def state_folder() -> Path:
-    """Where journals live: it must survive a reboot. ``INSITU_STATE`` overrides it."""
+    """Where journals live: it must survive a reboot. ``INSITU_STATE`` overrides it.
+
+    It is absolute, since guards have another working directory.
+    """
     if chosen := os.environ.get("INSITU_STATE"):
-        return Path(chosen)
+        return Path(chosen).absolute()
     if os.geteuid() == 0:
         return Path("/var/lib/insitu")
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(base) / "insitu"
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):  # to be ignored, says the XDG Base Directory Specification 0.8
+        base = os.path.expanduser("~/.local/state")
+    return Path(base).absolute() / "insitu"
 
 
 def boot_id() -> str:
     """The kernel's id of this boot: pids and control groups of another boot are gone."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def machine() -> str:
+    """What tells this machine from another that shares the folder of journals: its name and installation.
+
+    Neither is enough: clones and containers of one image have the same id, and names are not unique.
+    """
+    try:
+        installation = Path("/etc/machine-id").read_text().strip()
+    except OSError:  # a container may have none
+        installation = ""
+    return f"{os.uname().nodename} {installation}"
 
 
 def process_namespace() -> str:
@@ -66,6 +84,8 @@ class Header:
         The process that writes the journal, filled in by it: ended before anybody else undoes its intents.
     process_namespace
         Where these pids count, filled in likewise; a container has another, and may share the folder of journals.
+    machine
+        Whose boot it is, filled in likewise; see `machine`. Empty in journals of versions that did not tell.
     """
 
     run: str
@@ -77,6 +97,7 @@ class Header:
     holder_pid: int = 0
     holder_start: str = ""
     process_namespace: str = ""
+    machine: str = ""
     format: int = _FORMAT
 
     @property
@@ -103,6 +124,16 @@ class Header:
     @property
     def of_this_boot(self) -> bool:
         return self.boot == boot_id()
+
+    @property
+    def of_other_machine(self) -> bool:
+        """Whether its boot is not an earlier one of this machine, and may last."""
+        return not self.of_this_boot and self.machine not in ("", machine())
+
+    @property
+    def node(self) -> str:
+        """Name of the machine, for people."""
+        return self.machine.partition(" ")[0]
 
     @property
     def of_other_namespace(self) -> bool:
@@ -137,6 +168,7 @@ class Journal:
             holder_pid=process.pid,
             holder_start=process.started,
             process_namespace=process_namespace(),
+            machine=machine(),
         )
         self._next = 0
         self._open: dict[int, tuple[Undo, ...]] = {}
@@ -386,14 +418,17 @@ def try_out(folder: Path) -> None:
     Raises
     ------
     NoJournal
-        If it cannot be made or written to, its disk is full, or its file system does not keep owners and modes.
+        If it cannot be made or written to, its disk is full, or its file system does not keep owners and modes,
+        or has no locks: nobody could claim a journal to carry it out.
     """
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    missing: list[Path] = []
     try:
         with _problem_named(folder):
+            missing += (path for path in (folder, *folder.parents) if not path.exists())
             _make_durable_folder(folder)
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
                 _require_own(os.fstat(file.fileno()))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if file.write(bytes(_ROOM_BYTES)) != _ROOM_BYTES:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())

@@ -72,7 +72,11 @@ class Lease:
         """Start the guard; raises `NoGuard`."""
         with self._lock:
             self._replace()
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC)
+        try:
+            self._bell = os.eventfd(0, os.EFD_CLOEXEC)
+        except OSError as exc:
+            self._dismiss(self._pipe)
+            raise _no_guard(exc) from exc
         self._thread.start()
         return self
 
@@ -153,15 +157,17 @@ class Lease:
 
     def _replace(self) -> None:
         """Start a guard; the one before it, if it lives, is renewed until the new one stands, then dismissed."""
-        theirs, ours = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        theirs = ours = -1
         try:
+            theirs, ours = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             self._start(theirs)
         except (OSError, subprocess.SubprocessError) as exc:
-            os.close(ours)
-            self._problem = f"no guard can be started: {exc}"
-            raise NoGuard(self._problem, "free what is lacking, then: insitu resume RUN") from exc
+            _close(ours)
+            problem = _no_guard(exc)
+            self._problem = problem.message
+            raise problem from exc
         finally:
-            os.close(theirs)
+            _close(theirs)
         before, self._pipe = self._pipe, ours
         self._problem = ""
         self._read_at = time.monotonic()
@@ -201,3 +207,12 @@ class Lease:
         with contextlib.suppress(BrokenPipeError, BlockingIOError):
             os.write(pipe, f"{FAREWELL}\n".encode())
         os.close(pipe)
+
+
+def _no_guard(cause: Exception) -> NoGuard:
+    return NoGuard(f"no guard can be started: {cause}", "free what is lacking, then: insitu resume RUN")
+
+
+def _close(descriptor: int) -> None:
+    if descriptor >= 0:
+        os.close(descriptor)

@@ -58,7 +58,7 @@ class Oversight:
 
     def look(self) -> None:
         """Undo what an agent holds that can do nothing any more, and has no guard; a few system calls else."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # what cannot be looked at now is looked at again soon
             for journal in recovery.journals(self._own_journal.parent):
                 if self._owner.owns(journal) and journal != self._own_journal:
                     self._look_at(journal, self._wards.setdefault(journal, _Ward()))
@@ -76,7 +76,8 @@ class Oversight:
         if _at_work(ward.guard):
             ward.unguarded_since = math.inf
         if now - ward.unguarded_since > (LEASE_S if _holder_is_stopped(journal) else _HUNG_S):
-            self._notice.write_text("it was stopped, and its guard had been ended or stopped")
+            with contextlib.suppress(OSError):  # a full disk must not keep anybody from the undo
+                self._notice.write_text("it was stopped, and its guard had been ended or stopped")
             recovery.recover_journal(journal, even_if_alive=True)
 
 

@@ -27,6 +27,8 @@ class Fate(StrEnum):
     """All that it held is undone and verified; the journal is deleted."""
     IN_USE = "in_use"
     """Its owner is alive, so it was left alone."""
+    ELSEWHERE = "elsewhere"
+    """It is of another machine that shares the folder of journals, where its owner may be alive; left alone."""
     BUSY = "busy"
     """Another recovery is at it, so it was left alone."""
     DIRTY = "dirty"
@@ -99,6 +101,8 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
             header = claim.entries().header
             if header is None:
                 return _forget(path, claim)
+            if header.of_other_machine:
+                return Outcome(path, Fate.ELSEWHERE, header)
             if header.of_other_namespace:
                 raise ForeignState(
                     f"{path} is of a run in another process namespace ({header.process_namespace}), "

@@ -168,6 +168,9 @@ def test_what_dead_runs_left_is_shown_and_left(plan: Path, tmp_path: Path, state
     left.mkdir()
     with Journal(state, Header("dead", ended.pid, "1", boot_id(), "/runs/dead")) as journal:
         journal.intend([Undo(UndoKind.FOLDER, str(left))])
+    with Journal(state, Header("elsewhere", ended.pid, "1", "another boot", "/runs/elsewhere")) as shared:
+        shared.intend([Undo(UndoKind.FOLDER, str(left.with_name("insitu-elsewhere-scratch")))])
+    shared.path.write_text(shared.path.read_text().replace(shared.header.machine, "node-a 0123"))
     path = journal.path
     try:
         document = json.loads(
@@ -178,6 +181,7 @@ def test_what_dead_runs_left_is_shown_and_left(plan: Path, tmp_path: Path, state
         assert read(path).pending
     finally:
         path.unlink()
+        shared.path.unlink()
 
 
 def test_a_dry_runs_journal_takes_nothing(state: Path) -> None:

@@ -153,6 +153,36 @@ def test_a_living_run_is_left_alone(state: Path, marked: Path) -> None:
     path.unlink()
 
 
+def test_a_folder_that_cannot_be_listed_is_told(state: Path) -> None:
+    state.touch()
+    done = recover("--list")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"error: cannot look for journals in {state}: Not a directory")
+
+
+def test_a_run_of_another_machine_is_left_alone_and_told(state: Path, marked: Path, elsewhere: Path) -> None:
+    (here := elsewhere / f"insitu-{RUN}-ray-1a2b3c").mkdir()
+    path = left_behind(state, REBOOTED, Undo(UndoKind.FOLDER, str(marked)))
+    header, _, rest = path.read_text().partition("\n")
+    path.write_text(json.dumps(json.loads(header) | {"machine": "node-a 0123"}) + "\n" + rest)
+    content = path.read_bytes()
+    done = recover()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"left alone: run {RUN} (process {os.getpid()}) is of machine node-a; " in done.stdout
+    assert f"run insitu recover on node-a, or delete {path} if that machine is gone" in done.stdout
+    told = document(recover("--json"))
+    assert (told["undone"], told["failures"], told["strays"]) == ([], [], [])
+    assert told["in_use"] == [f"run {RUN} (process {os.getpid()})"]
+    shown = recover("--list").stdout
+    assert f"{path}: of another machine (run insitu recover on node-a" in shown
+    assert f"to undo: folder {marked} (on node-a)" in shown
+    assert f"folder {here}: run {RUN}, of another machine" in shown
+    assert [one["verdict"] for one in doctor() if one["what"] == "leftovers"] == ["ok"]
+    assert marked.is_dir()
+    assert path.read_bytes() == content
+    path.unlink()
+
+
 def test_the_list_shows_what_journals_say_and_changes_nothing(state: Path, marked: Path, tmp_path: Path) -> None:
     value = tmp_path / "value"
     value.write_text("ours\n")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import resource
+import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -229,6 +232,51 @@ def test_no_guard_to_be_had_is_said(state: Path, monkeypatch: pytest.MonkeyPatch
                 lease.require_guard()
         lease.require_guard()
         assert only_guard(state) != first
+
+
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """This process cannot open anything; what it has open stays."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(lowest_free := os.dup(0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_without_descriptors_no_guard_is_had_and_the_lease_goes_on(state: Path) -> None:
+    header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
+    with Journal(state, header) as journal:
+        with no_more_descriptors(), pytest.raises(NoGuard, match="Too many open files"), Lease(journal.path):
+            pass
+        with Lease(journal.path) as lease:
+            first = Process.of(only_guard(state))
+            watched = first.open()
+            assert watched is not None
+            with no_more_descriptors():
+                os.kill(first.pid, signal.SIGKILL)
+                poller = select.poll()
+                poller.register(watched, select.POLLIN)
+                assert poller.poll(10_000)
+                time.sleep(LEASE_S / 2)  # for the lease's thread to fail, too
+                with pytest.raises(NoGuard, match="Too many open files"):
+                    lease.require_guard()
+            os.close(watched)
+            wait_for(lambda: guards_of(state))
+
+
+def test_a_relative_state_folder_is_found_by_the_guard(
+    begin: Begin, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.getcwd())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INSITU_STATE", state.name)
+    one = begin()
+    assert one.left()
+    one.process.kill()
+    assert_clean_in_time(one, state)
 
 
 def test_who_is_gone_before_the_guard_looks() -> None:

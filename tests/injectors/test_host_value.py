@@ -79,6 +79,13 @@ def test_after_a_reboot_only_what_still_reads_as_ours_is_put_back(value: Path) -
     assert value.read_text() == "800000\n"
 
 
+def test_after_a_reboot_a_value_of_the_kernel_is_left_though_it_reads_as_ours(kernel_value: Path) -> None:
+    change = Change(str(kernel_value), read_value(kernel_value), ("500",))
+    write_value(kernel_value, "500")
+    assert put_back(change, rebooted=True) == "it was reset by the boot, and reads '500'"
+    assert read_value(kernel_value) == "500\n"
+
+
 def test_a_value_that_is_gone_may_come_back_unless_the_machine_was_started_anew(value: Path) -> None:
     value.unlink()
     change = Change(str(value), "800000\n", ("400000",))

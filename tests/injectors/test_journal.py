@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import json
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +28,7 @@ from insitu.injectors.journal import (
     Intent,
     Journal,
     boot_id,
+    machine,
     process_namespace,
     read,
     state_folder,
@@ -40,6 +44,7 @@ HELD = dataclasses.replace(
     holder_pid=HEADER.owner_pid,
     holder_start=HEADER.owner_start,
     process_namespace=process_namespace(),
+    machine=machine(),
 )
 SETTING = "cpu.max = 1 2"
 UNDOS = st.builds(Undo, st.sampled_from(UndoKind), st.text(max_size=20), DIGITS, st.text(max_size=9), st.text())
@@ -183,6 +188,44 @@ def test_trying_out_a_folder_leaves_it_empty_or_leaves_nothing(tmp_path: Path) -
         try_out(tmp_path / "file")
 
 
+@pytest.mark.root
+def test_a_folder_that_the_user_may_not_reach_is_refused(tmp_path: Path) -> None:
+    (closed := tmp_path / "closed").mkdir(mode=0o700)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(NoJournal, match=f"no journal can be kept in {closed}/deep/state: Permission denied"):
+            try_out(closed / "deep" / "state")
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that has none, such as a network one whose lock service does not run."""
+
+    def flock(descriptor: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_folder_whose_journals_could_not_be_claimed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoJournal, match=r"no journal can be kept in .*/state: No locks available"):
+        try_out(tmp_path / "state")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_claim_that_fails_leaves_no_file_open(tmp_path: Path) -> None:
+    path = tmp_path / "insitu-r1-1.journal"
+    path.touch()
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="No locks available"), Claim(path):
+        pass
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_one_recovery_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "insitu-r1-1.journal"
     path.touch()
@@ -239,6 +282,24 @@ def test_the_owner_of_a_header(state: Path) -> None:
     assert not dataclasses.replace(HEADER, owner_pid=2**22 + 1, owner_start="").owner_is_alive()
 
 
+def test_a_boot_that_may_last_is_one_of_another_machine() -> None:
+    other, earlier = dataclasses.replace(HELD, machine="node-a 0123"), dataclasses.replace(HELD, boot="another")
+    assert (other.of_other_machine, earlier.of_other_machine) == (False, False)
+    shared = dataclasses.replace(other, boot="another")
+    assert (shared.of_other_machine, shared.node) == (True, "node-a")
+    assert not dataclasses.replace(shared, machine="").of_other_machine
+
+
+@pytest.mark.root
+def test_machines_of_one_image_are_told_apart_by_their_names() -> None:
+    ask = [sys.executable, "-c", "from insitu.injectors.journal import machine; print(machine())"]
+    rename = ["unshare", "--uts", "sh", "-c", 'hostname node-a && exec "$@"', "sh"]
+    told = [subprocess.run([*before, *ask], capture_output=True, text=True, check=True) for before in ([], rename)]
+    here, there = (done.stdout.rstrip("\n") for done in told)
+    assert here == machine()
+    assert there.partition(" ") == ("node-a", " ", here.partition(" ")[2])
+
+
 def test_where_journals_live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INSITU_STATE", str(tmp_path / "chosen"))
     assert state_folder() == tmp_path / "chosen"
@@ -248,3 +309,16 @@ def test_where_journals_live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert state_folder() == Path("/var/lib/insitu")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert state_folder() == tmp_path / "insitu"
+
+
+def test_where_journals_live_does_not_depend_on_the_working_directory_of_a_guard(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INSITU_STATE", "chosen")
+    assert state_folder() == tmp_path / "chosen"
+    monkeypatch.delenv("INSITU_STATE")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert state_folder() == tmp_path / "home" / ".local" / "state" / "insitu"

@@ -208,6 +208,31 @@ def test_a_run_of_another_process_namespace_is_left_alone(state: Path, marked: P
     path.unlink()
 
 
+def edit_header(path: Path, **changes: str | None) -> None:
+    """Write other fields into the header of a journal, or take some out."""
+    header, _, rest = path.read_text().partition("\n")
+    fields = json.loads(header) | changes
+    path.write_text(json.dumps({name: one for name, one in fields.items() if one is not None}) + "\n" + rest)
+
+
+def test_a_run_of_another_machine_is_left_alone_and_is_no_failure(state: Path, marked: Path) -> None:
+    path = left_behind(state, REBOOTED, Undo(UndoKind.FOLDER, str(marked)))
+    edit_header(path, machine="node-a 0123")
+    content = path.read_bytes()
+    (outcome,) = recover_all()
+    assert (outcome.fate, outcome.failures, outcome.results) == (Fate.ELSEWHERE, (), ())
+    assert marked.is_dir()
+    assert path.read_bytes() == content
+    path.unlink()
+
+
+def test_a_journal_of_a_version_that_did_not_tell_the_machine_is_carried_out(state: Path, marked: Path) -> None:
+    path = left_behind(state, REBOOTED, Undo(UndoKind.FOLDER, str(marked)))
+    edit_header(path, machine=None)
+    assert recover_journal(path).fate is Fate.CLEAN
+    assert not marked.exists()
+
+
 def test_a_folder_of_journals_that_cannot_be_listed_is_not_called_clean(state: Path) -> None:
     state.touch()
     (outcome,) = recover_all()

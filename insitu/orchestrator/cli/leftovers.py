@@ -15,10 +15,14 @@ from insitu.injectors import inventory, recovery
 from insitu.injectors.errors import InjectorError
 from insitu.injectors.inventory import Kind
 from insitu.injectors.journal import Entries, Header, read
+from insitu.injectors.undo import Undo
 from insitu.injectors.undo import look as look_at
 
 IN_USE, BEGUN = "in use", "begun, holds nothing"
+_OF_OTHER_MACHINE = "of another machine"
 _ELSEWHERE, _UNKNOWN = "in use, with another state folder", "no journal here speaks of it"
+_LEFT_ALONE = (IN_USE, BEGUN, _OF_OTHER_MACHINE)
+"""Standings of journals that ``recover`` does not work on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,12 @@ class Kept:
     Attributes
     ----------
     standing
-        ``in use``, ``begun, holds nothing``, ``left behind``, ``of an earlier boot`` or ``not understood``.
+        ``in use``, ``begun, holds nothing``, ``left behind``, ``of an earlier boot``, ``of another machine`` or
+        ``not understood``.
     age_s
         Since it was last written to.
     problem
-        Why it is not understood.
+        Why it is not understood, or what to do with one of another machine.
     """
 
     journal: str
@@ -87,12 +92,13 @@ class Leftovers:
     @property
     def dead(self) -> tuple[Kept, ...]:
         """Journals that ``recover`` would work on."""
-        return tuple(one for one in self.journals if one.standing not in (IN_USE, BEGUN))
+        return tuple(one for one in self.journals if one.standing not in _LEFT_ALONE)
 
     @property
     def of_dead(self) -> tuple[Found, ...]:
         """What of them is still there."""
-        return tuple(one for one in self.marked if one.standing not in (IN_USE, BEGUN, _ELSEWHERE, _UNKNOWN))
+        spared = (*_LEFT_ALONE, _ELSEWHERE, _UNKNOWN)
+        return tuple(one for one in self.marked if one.standing not in spared)
 
     @property
     def strays(self) -> tuple[Found, ...]:
@@ -119,6 +125,11 @@ def look() -> Leftovers:
     return Leftovers(kept, tuple(found))
 
 
+def remedy_elsewhere(journal: Path, header: Header) -> str:
+    """What to do with the journal of another machine."""
+    return f"run insitu recover on {header.node}, or delete {journal} if that machine is gone or was renamed"
+
+
 def _kept() -> Iterator[Kept]:
     for path in recovery.journals():
         try:
@@ -137,7 +148,7 @@ def _describe(path: Path, entries: Entries, age_s: float) -> Kept:
     if header is None:
         return Kept(str(path), inventory.run_of(path.name), BEGUN, 0, 0, "", age_s)
     pending = tuple(
-        Pending(str(undo), look_at(undo, rebooted=not header.of_this_boot), intent.settings)
+        Pending(str(undo), _now(undo, header), intent.settings)
         for intent in entries.intents
         for undo in intent.undos
     )
@@ -150,10 +161,19 @@ def _describe(path: Path, entries: Entries, age_s: float) -> Kept:
         run_directory=header.run_directory,
         age_s=age_s,
         pending=pending,
+        problem=remedy_elsewhere(path, header) if header.of_other_machine else "",
     )
 
 
+def _now(undo: Undo, header: Header) -> str:
+    if header.of_other_machine:  # what has this name here is another thing
+        return f"on {header.node}"
+    return look_at(undo, rebooted=not header.of_this_boot)
+
+
 def _standing(header: Header) -> str:
+    if header.of_other_machine:
+        return _OF_OTHER_MACHINE
     if not header.of_this_boot:
         return "of an earlier boot"
     return IN_USE if header.owner_is_alive() else "left behind"

@@ -11,11 +11,22 @@ import typer
 from insitu.injectors.journal import state_folder
 from insitu.orchestrator.cli import leftovers
 from insitu.orchestrator.cli.leftovers import Found, Kept
+from insitu.orchestrator.errors import CannotExecute
 
 
 def show(*, as_json: bool) -> None:
-    """Look and print; changes nothing."""
-    seen = leftovers.look()
+    """Look and print; changes nothing.
+
+    Raises
+    ------
+    CannotExecute
+        If the folder of journals cannot be listed.
+    """
+    try:
+        seen = leftovers.look()
+    except OSError as exc:
+        problem = f"cannot look for journals in {state_folder()}: {exc.strerror}"
+        raise CannotExecute(problem, hint="see to the folder, or choose another with INSITU_STATE") from exc
     if as_json:
         document = {
             "journals": [asdict(one) for one in seen.journals],

@@ -57,7 +57,7 @@ def _document(
     return {
         "undone": [str(result.undo) for result in results if not result.failure],
         "notes": [f"{result.undo}: {result.note}" for result in results if result.note],
-        "in_use": [_owner(outcome) for outcome in outcomes if outcome.fate is Fate.IN_USE],
+        "in_use": [_owner(outcome) for outcome in outcomes if outcome.fate in (Fate.IN_USE, Fate.ELSEWHERE)],
         "failures": list(failures),
         "strays": [one.name for one in strays],
     }
@@ -65,10 +65,14 @@ def _document(
 
 def _print(outcomes: Sequence[Outcome]) -> None:
     from insitu.injectors.recovery import Fate
+    from insitu.orchestrator.cli import leftovers
 
     for outcome in outcomes:
         if outcome.fate is Fate.IN_USE:
             typer.echo(f"left alone: {_owner(outcome)} is alive")
+        elif outcome.fate is Fate.ELSEWHERE and outcome.header is not None:
+            remedy = leftovers.remedy_elsewhere(outcome.journal, outcome.header)
+            typer.echo(f"left alone: {_owner(outcome)} is of machine {outcome.header.node}; {remedy}")
         elif outcome.header is not None:
             when = ", of an earlier boot" if outcome.rebooted else ""
             typer.echo(f"run {outcome.header.run}{when}: process {outcome.header.owner_pid} has ended")

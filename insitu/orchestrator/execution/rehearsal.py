@@ -182,8 +182,9 @@ def _left_behind() -> Iterator[str]:
         except (InjectorError, OSError) as exc:
             yield f"{path}: {exc}"
             continue
-        if entries.header is not None and not entries.header.owner_is_alive():
-            yield from (f"{undo} (of run {entries.header.run})" for undo in entries.pending)
+        header = entries.header
+        if header is not None and not (header.owner_is_alive() or header.of_other_machine):
+            yield from (f"{undo} (of run {header.run})" for undo in entries.pending)
 
 
 def _processes(plan: Plan) -> Iterator[str]:
