@@ -77,6 +77,11 @@ class Reserved:
         """Files to write a 0 to, to join every group."""
         return self._steps.group.join_files
 
+    def lift_caps(self) -> None:
+        """Take off what holds up the end of the group's members; its levels hold no longer."""
+        for path in self._steps.group.plan.paths:
+            cgroups.lift_caps(path)
+
     def apply(self, host: Callable[[], Host]) -> Applied:
         """Bring the levels about, and read them back.
 

@@ -22,6 +22,8 @@ SAMPLE_INTERVAL_S = 0.025
 _FILE_TOO_LARGE = 128 + signal.SIGXFSZ
 _SANDBOX_START_S = 20.0
 _SANDBOX_END_S = 20.0
+_LINGERS_S = 0.1
+"""After which a sandbox that should have ended is held up by something; most take a few milliseconds."""
 
 
 @dataclass(slots=True)
@@ -62,20 +64,26 @@ def run_to_end(
     sampler: Sampler | None = None,
     join_files: tuple[str, ...] = (),
     when_started: Callable[[float], None] | None = None,
+    lift_caps: Callable[[], None] = lambda: None,
 ) -> Watched:
     """Launch a program and stay with it until its sandbox is gone, sampling and guarding meanwhile.
+
+    Parameters
+    ----------
+    lift_caps
+        Called when the sandbox takes long to end: a process that waits for a throttle of its group's cannot.
 
     Raises
     ------
     CannotExecute
-        If the sandbox itself could not be built.
+        If the sandbox itself could not be built, or does not end.
     """
     watched = Watched()
     launcher.launch(launch, join_files)
-    next_sample = next_check = math.inf
+    next_sample = next_check = lingers = math.inf
     deadline = time.monotonic() + guards.trial_timeout_s + _SANDBOX_START_S
     while True:
-        wake = min(next_sample, next_check, deadline)
+        wake = min(next_sample, next_check, lingers, deadline)
         message = launcher.next_message(wake - time.monotonic(), watch.news() if watched.goes_on else ())
         now = time.monotonic()
         match message:
@@ -94,20 +102,23 @@ def run_to_end(
             case protocol.Exited():
                 watched.exited = message
                 next_sample = next_check = math.inf
-                deadline = now + _SANDBOX_END_S
+                lingers, deadline = now + _LINGERS_S, now + _SANDBOX_END_S
             case protocol.NotStarted():
                 watched.not_started = message
                 deadline = now + _SANDBOX_END_S
             case protocol.Reaped():
                 break
-        if watched.started is None or watched.exited is not None:
+        if watched.started is None or not watched.goes_on:
+            if now >= lingers:
+                lingers = math.inf
+                lift_caps()
             if now >= deadline:
-                raise CannotExecute("a sandbox neither starts nor ends; the kernel log may say why")
+                raise CannotExecute(_hangs(watched))
             continue
         if sampler is not None and now >= next_sample:
             sampler.take(now - watched.started.at)
             next_sample += SAMPLE_INTERVAL_S * math.ceil((now - next_sample) / SAMPLE_INTERVAL_S + 1e-9)
-        if watched.goes_on and (now >= next_check or watch.has_news()):
+        if now >= next_check or watch.has_news():
             _check(watched, guards, workspace, watch)
             next_check = now + WATCH_INTERVAL_S
         if now >= deadline and watched.goes_on:
@@ -115,12 +126,18 @@ def run_to_end(
         if watched.stopped_because and watched.launched is not None:
             _end(watched.launched.init)
             next_sample = next_check = math.inf
-            deadline = now + _SANDBOX_END_S
+            lingers, deadline = now + _LINGERS_S, now + _SANDBOX_END_S
     if watched.not_started is not None and not watched.not_started.missing:
         raise CannotExecute(
             f"the sandbox cannot be built here: {watched.not_started.reason}", hint="insitu doctor"
         )
     return watched
+
+
+def _hangs(watched: Watched) -> str:
+    stopped = f" after it was stopped ({watched.stopped_because})" if watched.stopped_because else ""
+    what = "start" if watched.started is None and watched.not_started is None else f"end{stopped}"
+    return f"a sandbox does not {what}; the kernel log may say why"
 
 
 def _end(init: int) -> None:

@@ -100,6 +100,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
                 sampler,
                 reserved.join_files,
                 when_started=applied.started,
+                lift_caps=reserved.lift_caps,
             )
         moments = applied.ended()
         readings = host_times.end()
@@ -197,6 +198,11 @@ def _errors_for_users(bench: Bench, **context: int | str) -> Iterator[None]:
         raise CannotExecute(f"{exc.strerror or exc}: {exc.filename or folder}") from exc
 
 
+def data_timeout_s(guards: Guards) -> float:
+    """How long a command that makes data may take."""
+    return max(guards.trial_timeout_s, _DATA_TIMEOUT_S)
+
+
 def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, number: int) -> None:
     """Execute one of the run's data commands, unthrottled, its stdout into the data folder.
 
@@ -210,7 +216,7 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
     with _errors_for_users(bench, data=name), _reserve(bench, f"d{number}", (), guards) as reserved:
         bench.workspace.begin_trial()
         launch = bench.place.data(program, guards)
-        patient = replace(guards, trial_timeout_s=max(guards.trial_timeout_s, _DATA_TIMEOUT_S))
+        patient = replace(guards, trial_timeout_s=data_timeout_s(guards))
         watched = run_to_end(
             bench.launcher, launch, patient, bench.workspace, bench.watch, join_files=reserved.join_files
         )
