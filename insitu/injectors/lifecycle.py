@@ -53,6 +53,10 @@ class Applied:
         return tuple(moment for part in self._in_force for moment in part.ended())
 
 
+NOTHING_APPLIED = Applied(None)
+"""Of a trial that has ended before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reserved:
     """A trial's own group and folders, made and journalled, nothing set yet."""

@@ -270,6 +270,32 @@ def test_a_server_that_hangs_is_replaced(folder: Path, here: Node, journal: Jour
             assert servers() != (first,)
 
 
+class Enough(Exception):
+    pass
+
+
+def test_whoever_waits_for_a_load_is_called_and_can_end_it(folder: Path, here: Node, journal: Journal) -> None:
+    part, name = Loads((variables.CpuLoad().load(1.0),)), f"insitu-{journal.header.run}-t1"
+    calls = 0
+
+    def stop_at_the_third() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise Enough
+
+    with closing(LoadActuator(here, folder, journal)) as actuator:
+        with actuator.hold(part, name, host_of(folder)):
+            (first,) = servers()
+        os.kill(first, signal.SIGSTOP)
+        watched = replace(host_of(folder), meanwhile=stop_at_the_third)
+        with pytest.raises(Enough), actuator.hold(part, name, watched):
+            pass
+        assert not start_time(first)  # nor any worker of it, known or not
+        with actuator.hold(part, name, host_of(folder)):
+            assert servers() != (first,)
+
+
 def test_more_memory_than_there_is_is_refused_before_it_is_taken(hold: Hold) -> None:
     load = Load("anomaly.memory", Kind.MEMORY, held_bytes=2 * total_memory_bytes())
     with pytest.raises(NotSettable, match="would leave 0 MB for all others"), hold(load):
