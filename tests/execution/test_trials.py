@@ -232,6 +232,24 @@ def test_many_files_in_scratch(run: Run) -> None:
     assert "32 MB" in reason
 
 
+def test_more_small_files_than_one_look_takes(run: Run) -> None:
+    guards = dataclasses.replace(GUARDS, scratch_bytes=120e6)
+    script = "import time\nfor n in range(35_000): open(str(n), 'wb').write(bytes(4096))\ntime.sleep(1000)"
+    assert failure(run(order("{python}", "-c", script, guards=guards))).startswith("scratch full: ")
+
+
+def test_files_in_scratch_that_have_no_name(run: Run) -> None:
+    script = """
+import tempfile, time
+files = [tempfile.TemporaryFile(dir=".") for _ in range(5)]
+for file in files:
+    file.write(bytes(10_000_000))
+    file.flush()
+time.sleep(1000)
+"""
+    assert failure(run(order("{python}", "-c", script))).startswith("scratch full: ")
+
+
 def test_filling_everything_else(run: Run) -> None:
     parts = "; ".join(f"head -c 30000000 /dev/zero > /tmp/{part} || exit 1" for part in range(10))
     assert "No space left" in failure(run(shell(parts)))
