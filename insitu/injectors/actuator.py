@@ -32,12 +32,15 @@ class Host:
         The subject's scratch folder.
     longest_s
         After which the trial is over, whatever happens.
+    meanwhile
+        To be called several times per second by whoever waits for long; what it raises ends the wait.
     """
 
     init: int
     group: Mapping[str, Path]
     scratch: Path
     longest_s: float
+    meanwhile: Callable[[], None] = lambda: None
 
 
 class MomentKind(StrEnum):

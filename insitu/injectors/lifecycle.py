@@ -53,6 +53,10 @@ class Applied:
         return tuple(moment for part in self._in_force for moment in part.ended())
 
 
+NOTHING_APPLIED = Applied(None)
+"""Of a trial that has ended before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reserved:
     """A trial's own group and folders, made and journalled, nothing set yet."""
@@ -76,6 +80,11 @@ class Reserved:
     def join_files(self) -> tuple[str, ...]:
         """Files to write a 0 to, to join every group."""
         return self._steps.group.join_files
+
+    def lift_caps(self) -> None:
+        """Take off what holds up the end of the group's members; its levels hold no longer."""
+        for path in self._steps.group.plan.paths:
+            cgroups.lift_caps(path)
 
     def apply(self, host: Callable[[], Host]) -> Applied:
         """Bring the levels about, and read them back.

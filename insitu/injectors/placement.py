@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from insitu.injectors.actuator import Host, Moment
 from insitu.injectors.contract import Part
 from insitu.injectors.errors import InjectorError, NotSettable
+from insitu.injectors.processes import members
 from insitu.injectors.processors import spell_list
 from insitu.injectors.undo import Undo
 
@@ -96,7 +96,8 @@ def _placement(part: Part) -> Placement:
 
 def _threads(host: Host) -> Iterator[int]:
     left = _MOST_THREADS
-    for pid in _processes(host):
+    lists = [str(directory / "cgroup.procs") for directory in host.group.values()]
+    for pid in members(lists, host.init):
         try:
             names = os.listdir(f"/proc/{pid}/task")
         except OSError:
@@ -106,20 +107,3 @@ def _threads(host: Host) -> Iterator[int]:
         left -= len(names)
         if left <= 0:
             return
-
-
-def _processes(host: Host) -> Sequence[int]:
-    for directory in host.group.values():
-        try:
-            return [int(line) for line in (directory / "cgroup.procs").read_text().split()]
-        except OSError:
-            return []
-    return _with_descendants(host.init)
-
-
-def _with_descendants(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [pid, *(deeper for child in children for deeper in _with_descendants(int(child)))]

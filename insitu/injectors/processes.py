@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +108,35 @@ class Process:
 def all_pids() -> Iterator[int]:
     """Every process that can be seen from here."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def members(join_files: Sequence[str], init: int) -> list[int]:
+    """Processes of a sandbox: those in its first control group, without any those from its process 1 down.
+
+    Parameters
+    ----------
+    join_files
+        The groups' ``cgroup.procs``.
+    """
+    if not join_files:
+        return _with_descendants(init)
+    try:
+        return [int(line) for line in Path(join_files[0]).read_text().split()]
+    except OSError:
+        return []
+
+
+def _with_descendants(pid: int) -> list[int]:
+    found, pending = [], [pid]
+    while pending:
+        pid = pending.pop()
+        with contextlib.suppress(OSError):  # it has ended
+            for task in os.listdir(
+                f"/proc/{pid}/task"
+            ):  # the kernel lists children by the thread that forked them
+                pending += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+            found.append(pid)
+    return found
 
 
 def command_of(pid: int) -> tuple[str, ...]:

@@ -34,8 +34,10 @@ class GroupSteps:
 
     @property
     def undos(self) -> tuple[Undo, ...]:
-        """What removes it."""
-        return tuple(Undo(UndoKind.CGROUP, str(path)) for path in self.plan.paths)
+        """What removes it: that of a disk's throttle first, for which the members of all may have to wait."""
+        throttle = self.plan.directories.get("io")
+        paths = sorted(self.plan.paths, key=lambda path: path != throttle)
+        return tuple(Undo(UndoKind.CGROUP, str(path)) for path in paths)
 
     @property
     def join_files(self) -> tuple[str, ...]:

@@ -6,17 +6,20 @@ import contextlib
 import os
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from insitu.injectors.anomalies.client import LoadServer, RunningLoad
+from insitu.injectors.anomalies.order import StartLoad
 from insitu.injectors.processes import start_time
 from insitu.orchestrator.errors import Aborted, Postponed
+from insitu.orchestrator.execution import page_cache
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
-from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
+from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
 from insitu.orchestrator.plan.types import Condition, Guards, Probe, Relation
 from insitu.orchestrator.store.records import Assignment, PlannedTrial, TrialState
 from tests import machine
@@ -105,6 +108,51 @@ def test_a_probe_that_fails_ends_the_preparation(agent: NodeAgent) -> None:
     flag = agent.bench.workspace.slot / "flag"
     try:
         assert aborted(agent.run(order("true", until(flag), prepare=f"touch {flag}; sleep 1000"))) == FLAGGED
+    finally:
+        flag.unlink()
+
+
+def come_true(agent: NodeAgent, flag: Path, guards: Guards) -> None:
+    flag.touch()
+    while not agent._watch.look(guards).problem:
+        time.sleep(0.01)
+
+
+def test_a_probe_that_fails_while_the_input_is_written_back_ends_the_trial(
+    agent: NodeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot = agent.bench.workspace.slot
+    flag, ran = slot / "flag", slot / "ran"
+    write_back = page_cache._write_back
+
+    def late(descriptor: int, size: int, meanwhile: Callable[[], None]) -> None:
+        come_true(agent, flag, until(flag))
+        write_back(descriptor, size, meanwhile)
+
+    monkeypatch.setattr(page_cache, "_write_back", late)
+    try:
+        assert aborted(agent.run(order(f"touch {ran}", until(flag), prepare="echo input"))) == FLAGGED
+        assert not ran.exists()
+    finally:
+        flag.unlink()
+
+
+def test_a_probe_that_fails_while_a_level_is_applied_ends_the_trial(
+    agent: NodeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot = agent.bench.workspace.slot
+    flag, ran = slot / "flag", slot / "ran"
+    start_load = LoadServer.start_load
+
+    def late(server: LoadServer, load: StartLoad, meanwhile: Callable[[], None]) -> RunningLoad:
+        come_true(agent, flag, until(flag))
+        return start_load(server, load, meanwhile)
+
+    monkeypatch.setattr(LoadServer, "start_load", late)
+    level = SetLevel("load", "anomaly.cpu", "core", 1.0)
+    try:
+        assert aborted(agent.run(replace(order(f"touch {ran}", until(flag)), levels=(level,)))) == FLAGGED
+        assert not ran.exists()
     finally:
         flag.unlink()
 

@@ -47,3 +47,35 @@ def test_a_file_that_lives_in_memory_stays_warm() -> None:
 def test_an_empty_file_has_no_pages(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert keep(tmp_path / "empty", 0.0) == keep(tmp_path / "empty", 1.0) == 0.0
+
+
+class Enough(Exception):
+    pass
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_whoever_waits_is_called_all_along_and_can_end_it(on_disk: Path, share: float) -> None:
+    file, size = on_disk / f".pagecache{os.getpid()}", 30 << 20
+    calls = 0
+
+    def count() -> None:
+        nonlocal calls
+        calls += 1
+
+    def stop_at_the_third() -> None:
+        count()
+        if calls == 3:
+            raise Enough
+
+    files = os.listdir("/proc/self/fd")
+    try:
+        file.write_bytes(b"x" * size)
+        keep(file, share, count)
+        assert calls > (1 + share) * size / (4 << 20)
+        calls = 0
+        with pytest.raises(Enough):
+            keep(file, share, stop_at_the_third)
+        assert calls == 3
+        assert len(os.listdir("/proc/self/fd")) == len(files)
+    finally:
+        file.unlink()

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 
 from experiments.benchmarks import trials
-from insitu.injectors import deletion
+from insitu.injectors import deletion, lifecycle
 from insitu.injectors.journal import read
+from insitu.injectors.lease import Lease
 from insitu.injectors.processes import start_time
+from insitu.injectors.registry import injectors
 from insitu.injectors.undo import UndoKind, carry_out
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
+from insitu.orchestrator.execution import supervision
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
 from insitu.orchestrator.plan.types import Guards
@@ -144,6 +147,45 @@ def test_a_subject_that_ignores_signals_hangs_no_longer(run: Run) -> None:
     assert failure(run(shell(script, guards=guards))).startswith("timeout")
 
 
+HELD_UP = ("dd", "if=/dev/zero", "of={scratch}/big", "bs=16M", "count=1", "oflag=direct")
+"""At the lowest level of `disk.write_rate` it takes 160 s, in which nothing can end it."""
+
+
+@pytest.fixture
+def slowest_writes(agent: NodeAgent) -> SetLevel:
+    capability = injectors()["disk.write_rate"].capability(agent.bench.node)
+    if not capability.settable:
+        pytest.skip(capability.reason)
+    return SetLevel("rate", "disk.write_rate", "B/s", capability.low)
+
+
+@pytest.mark.root
+def test_a_writer_that_waits_for_its_throttle_is_ended(run: Run, slowest_writes: SetLevel) -> None:
+    guards = dataclasses.replace(GUARDS, trial_timeout_s=1.0)
+    outcome = run(order(*HELD_UP, guards=guards, levels=(slowest_writes,)))
+    assert failure(outcome) == "timeout: still running after 1 s"
+    assert outcome.record.duration_s < 20
+
+
+@pytest.mark.root
+def test_a_writer_that_a_subject_leaves_behind_is_ended(run: Run, slowest_writes: SetLevel) -> None:
+    outcome = run(shell(f"{' '.join(HELD_UP)} & sleep 1", levels=(slowest_writes,)))
+    assert outcome.record.exit_status == 0
+    assert outcome.record.duration_s < 20
+
+
+@pytest.mark.root
+def test_a_sandbox_that_does_not_end_ends_the_run(
+    agent: NodeAgent, slowest_writes: SetLevel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caps stay until the group is removed, as if it were something else that the writer waits for."""
+    monkeypatch.setattr(lifecycle.Reserved, "lift_caps", lambda _: None)
+    monkeypatch.setattr(supervision, "_SANDBOX_END_S", 0.5)
+    guards = dataclasses.replace(GUARDS, trial_timeout_s=1.0)
+    with pytest.raises(CannotExecute, match=r"does not end after it was stopped \(timeout: still running"):
+        agent.run(order(*HELD_UP, guards=guards, levels=(slowest_writes,)))
+
+
 def test_writing_to_etc_is_without_effect(run: Run) -> None:
     name = f"/etc/insitutest{os.getpid()}"
     outcome = run(shell(f"echo x > {name}; echo broken > /etc/passwd; true"))
@@ -188,6 +230,24 @@ def test_many_files_in_scratch(run: Run) -> None:
     reason = failure(run(shell(script)))
     assert reason.startswith("scratch full")
     assert "32 MB" in reason
+
+
+def test_more_small_files_than_one_look_takes(run: Run) -> None:
+    guards = dataclasses.replace(GUARDS, scratch_bytes=120e6)
+    script = "import time\nfor n in range(35_000): open(str(n), 'wb').write(bytes(4096))\ntime.sleep(1000)"
+    assert failure(run(order("{python}", "-c", script, guards=guards))).startswith("scratch full: ")
+
+
+def test_files_in_scratch_that_have_no_name(run: Run) -> None:
+    script = """
+import tempfile, time
+files = [tempfile.TemporaryFile(dir=".") for _ in range(5)]
+for file in files:
+    file.write(bytes(10_000_000))
+    file.flush()
+time.sleep(1000)
+"""
+    assert failure(run(order("{python}", "-c", script))).startswith("scratch full: ")
 
 
 def test_filling_everything_else(run: Run) -> None:
@@ -251,3 +311,19 @@ def test_data_is_made_once_and_is_there_for_every_trial(agent: NodeAgent, run: R
     assert outcome.record.exit_status == 0
     with pytest.raises(CannotExecute, match=r"makes \{data\}/bad failed: exit status 4"):
         agent.make_data((("bad", Program(("sh", "-c", "exit 4"))),), GUARDS)
+
+
+def test_making_data_has_a_time_by_which_it_has_ended(agent: NodeAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard holds the agent to it; see the tests of the guard."""
+    limits: list[float] = []
+    limited_to = Lease.limited_to
+
+    def noted(lease: Lease, seconds: float) -> AbstractContextManager[None]:
+        limits.append(seconds)
+        return limited_to(lease, seconds)
+
+    monkeypatch.setattr(Lease, "limited_to", noted)
+    programs = (("one", Program(("echo", "x"))), ("two", Program(("echo", "x"))))
+    agent.make_data(programs, dataclasses.replace(GUARDS, trial_timeout_s=1000.0))
+    (limit,) = limits
+    assert 2 * 1000 < limit < 2 * 1100

@@ -21,7 +21,7 @@ from insitu.injectors.processes import start_time
 from insitu.injectors.undo import carry_out
 from insitu.orchestrator.execution.conditions.host_state import HostState
 from insitu.orchestrator.execution.conditions.probing import Prober
-from insitu.orchestrator.execution.conditions.watch import HostWatch, conditions_of, how_they_stand
+from insitu.orchestrator.execution.conditions.watch import HostWatch, Look, NotWell, conditions_of, how_they_stand
 from insitu.orchestrator.plan.types import Condition, Guards, Probe, Relation
 from tests.leaks import parent_of
 from tests.ordinary_user import ids, run_python
@@ -127,6 +127,27 @@ def test_waiting_for_a_pressure_to_be_known(watch: HostWatch) -> None:
 
 def test_waiting_in_vain(watch: HostWatch) -> None:
     assert watch.wait_until_well(replace(CALM, abort_when=(NEVER,)), 0.1).startswith("host.memory.available is ")
+
+
+def test_whoever_is_busy_looks_when_it_is_time_to(watch: HostWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Guards] = []
+    look = watch.look
+
+    def noted(guards: Guards) -> Look:
+        looks.append(guards)
+        return look(guards)
+
+    monkeypatch.setattr(watch, "look", noted)
+    watch.insisting(CALM)()
+    assert looks == [CALM]
+    busy = watch.insisting(CALM)
+    calls = 0
+    while len(looks) < 4:
+        busy()
+        calls += 1
+    assert calls > 10
+    with pytest.raises(NotWell, match=r"^host.memory.available is .*, below 1e\+06 TB$"):
+        watch.insisting(replace(CALM, abort_when=(NEVER,)))()
 
 
 def test_how_conditions_stand(tmp_path: Path) -> None:

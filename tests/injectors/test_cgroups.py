@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from insitu.injectors import cgroups
+from insitu.injectors.block_device import device_under
 from insitu.injectors.cgroup_problems import absent
 from insitu.injectors.cgroups import PRESSURE, GroupPlan, Hierarchies, create, discover, plan_group, remove
 from insitu.injectors.errors import ForeignState, NotSettable
@@ -259,6 +260,38 @@ def test_removing_kills_members_and_nested_groups(real: GroupPlan) -> None:
         for member in members:
             member.kill()
             member.communicate()
+
+
+@pytest.mark.root
+def test_removing_ends_a_writer_that_waits_for_a_throttle(real: GroupPlan, tmp_path: Path) -> None:
+    device, problem = device_under(tmp_path)
+    if "io" not in real.directories or device is None:
+        pytest.skip(problem or "no throttle of disks here")
+    create(real)
+    group = real.directories["io"]
+    if discover().version["io"] == 1:
+        (group / "blkio.throttle.write_bps_device").write_text(f"{device.number} 100000")
+    else:
+        (group / "io.max").write_text(f"{device.number} wbps=100000")
+    write = f"dd if=/dev/zero of={tmp_path}/big bs=16M count=1 oflag=direct"
+    with subprocess.Popen(["sh", "-c", f"echo 0 > {group}/cgroup.procs; exec {write}"]) as writer:
+        while not ((tmp_path / "big").exists() and _waits_for_the_disk(writer.pid)):
+            assert writer.poll() is None
+        remove(group)
+        assert writer.wait() == -9
+
+
+def _waits_for_the_disk(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "D"
+
+
+def test_what_a_group_inherits_is_not_lifted(tmp_path: Path) -> None:
+    (tmp_path / "group").mkdir()
+    name = "blkio.throttle.write_bps_device"
+    (tmp_path / name).write_text("8:0 5000\n")
+    (tmp_path / "group" / name).write_text("8:0 100\n")
+    cgroups.lift_caps(tmp_path / "group")
+    assert (tmp_path / "group" / name).read_text() == "8:0 5000"
 
 
 @pytest.mark.root

@@ -116,7 +116,7 @@ class LoadActuator:
             cache_bytes=last_level_cache_bytes(),
         )
         try:
-            running = self.server.start_load(order)
+            running = self.server.start_load(order, host.meanwhile)
         except NotSettable as exc:
             raise NotSettable(f"{load.variable}: {exc.message}", exc.remedy) from exc
         stack.callback(running.end)

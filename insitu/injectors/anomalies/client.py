@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from insitu.injectors.anomalies.board import Board
@@ -22,6 +23,8 @@ from insitu.injectors.undo import Undo, UndoKind
 
 _END_S = 2.0
 """How long a killed process may take to be gone, beside giving back its memory."""
+_SLICE_S = 0.1
+"""Longest wait between two calls of `meanwhile`."""
 
 
 class LoadServer:
@@ -40,8 +43,13 @@ class LoadServer:
         self._connection: socket.socket | None = None
         self._intent = -1
 
-    def start_load(self, order: StartLoad) -> RunningLoad:
+    def start_load(self, order: StartLoad, meanwhile: Callable[[], None] = lambda: None) -> RunningLoad:
         """Start a load; gives it once all its workers are about to begin, or have begun.
+
+        Parameters
+        ----------
+        meanwhile
+            Called while they prepare; what it raises ends the server, and with it the workers.
 
         Raises
         ------
@@ -62,16 +70,18 @@ class LoadServer:
                 os.close(theirs)
             running = RunningLoad(load, Board(board, load.workers, len(load.windows or ())), started)
             try:
-                self._await(running, answers, patience_s)
+                self._await(running, answers, patience_s, meanwhile)
             except BaseException:
                 running.end()
                 raise
         except TimeoutError as exc:
             self.close()  # whatever it hangs on, the next trial gets another one
             raise InjectorError(f"the load server did not start {load} within {patience_s:g} s") from exc
-        except BaseException:
+        except BaseException as exc:
             with contextlib.suppress(OSError):
                 os.close(started)
+            if not isinstance(exc, InjectorError):  # workers that still prepare are not known yet
+                self.close()
             raise
         finally:
             os.close(board)
@@ -90,13 +100,15 @@ class LoadServer:
             raise InjectorError(f"the load server ended: {exc}") from exc
 
     @staticmethod
-    def _await(running: RunningLoad, answers: int, patience_s: float) -> None:
+    def _await(running: RunningLoad, answers: int, patience_s: float, meanwhile: Callable[[], None]) -> None:
         deadline = time.monotonic() + patience_s
         waiting = running.load.workers
         poller = select.poll()
         poller.register(answers, select.POLLIN)
         while True:
-            if not poller.poll(max(0, 1000 * (deadline - time.monotonic())) if waiting else 0.5):
+            meanwhile()
+            left_s = min(_SLICE_S, deadline - time.monotonic())
+            if not poller.poll(max(0, 1000 * left_s) if waiting else 0.5):
                 if time.monotonic() > deadline:
                     raise TimeoutError
                 if waiting == 0 and running.begun:

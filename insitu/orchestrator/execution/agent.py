@@ -77,6 +77,11 @@ def hard_deadline_s(order: TrialOrder) -> float:
     return programs * (order.guards.trial_timeout_s + _PROGRAM_ALLOWANCE_S) + reading_s + preparation_s
 
 
+def data_deadline_s(programs: int, guards: Guards) -> float:
+    """Likewise for the commands that make the run's data."""
+    return programs * (trial.data_timeout_s(guards) + _PROGRAM_ALLOWANCE_S)
+
+
 class NodeAgent:
     """Runs trials on the node that it is made on. Call `close` at the end."""
 
@@ -141,7 +146,8 @@ class NodeAgent:
         Postponed, Aborted
             If a condition of the plan is true and stays so for a while, or comes true meanwhile.
         """
-        with _errors_for_users(), self._watch.probing(guards):
+        limit_s = data_deadline_s(len(programs), guards)
+        with _errors_for_users(), self._lease.limited_to(limit_s), self._watch.probing(guards):
             if problem := self._watch.wait_until_well(guards, _WAIT_SLICE_S):
                 raise Postponed(problem)
             began = time.monotonic()

@@ -18,7 +18,7 @@ from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.errors import Aborted, CannotExecute, NodeDirty
 from insitu.orchestrator.execution import host, page_cache
 from insitu.orchestrator.execution.ahead import Ahead
-from insitu.orchestrator.execution.conditions.watch import HostWatch
+from insitu.orchestrator.execution.conditions.watch import HostWatch, NotWell
 from insitu.orchestrator.execution.exhaustion import out_of_memory, out_of_processes
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
@@ -77,20 +77,24 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         name = f"t{order.planned.trial}"
         reserved = stack.enter_context(_reserve(bench, name, interventions, order.guards, linked=order.linked))
         bench.workspace.begin_trial(synchronous=reserved.treatment.synchronous_scratch)
-        prepared, resident_share = _prepare(bench, order, reserved)
+        watched, resident_share = _prepare(bench, order, reserved)
         sampler = Sampler(reserved.group, bench.node.hierarchies, bench.node.device)
         stack.callback(sampler.close)
         for intervention in interventions:
             sampler.probe(intervention.injector.probes(bench.node), reserved.group)
         if resident_share is not None:
             sampler.watch({"input_in_memory": lambda: resident_share})
-        applied = reserved.apply(lambda: _host(bench, reserved, order.guards))
+        applied = lifecycle.NOTHING_APPLIED
+        if not watched.stopped_because:
+            try:
+                applied = reserved.apply(lambda: _host(bench, reserved, order.guards))
+            except NotWell as exc:
+                watched = Watched(stopped_because=str(exc), aborted=True)
         sampler.watch(applied.columns)
         pushed, host_times = bench.confinement.pushes(), host.HostTimes()
         sampler.accompany(host_times.take)
         sampler.take(0.0)
-        watched = prepared
-        if not prepared.stopped_because:
+        if not watched.stopped_because:
             watched = run_to_end(
                 bench.launcher,
                 bench.place.subject(order, applied.stop_and_go),
@@ -100,6 +104,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
                 sampler,
                 reserved.join_files,
                 when_started=applied.started,
+                lift_caps=reserved.lift_caps,
             )
         moments = applied.ended()
         readings = host_times.end()
@@ -139,7 +144,8 @@ def _failure(
 
 def _host(bench: Bench, reserved: lifecycle.Reserved, guards: Guards) -> Host:
     init = bench.launcher.confirm_ready(reserved.join_files)
-    return Host(init, reserved.group, bench.workspace.scratch, guards.trial_timeout_s)
+    meanwhile = bench.watch.insisting(guards)
+    return Host(init, reserved.group, bench.workspace.scratch, guards.trial_timeout_s, meanwhile)
 
 
 @contextmanager
@@ -177,7 +183,11 @@ def _prepare(bench: Bench, order: TrialOrder, reserved: lifecycle.Reserved) -> t
             return Watched(stopped_because=failure), None
     if not bench.place.input.exists():
         return Watched(), None
-    return Watched(), page_cache.keep(bench.place.input, bench.place.input_share(order, reserved.treatment))
+    share = bench.place.input_share(order, reserved.treatment)
+    try:
+        return Watched(), page_cache.keep(bench.place.input, share, bench.watch.insisting(order.guards))
+    except NotWell as exc:
+        return Watched(stopped_because=str(exc), aborted=True), None
 
 
 @contextmanager
@@ -197,6 +207,11 @@ def _errors_for_users(bench: Bench, **context: int | str) -> Iterator[None]:
         raise CannotExecute(f"{exc.strerror or exc}: {exc.filename or folder}") from exc
 
 
+def data_timeout_s(guards: Guards) -> float:
+    """How long a command that makes data may take."""
+    return max(guards.trial_timeout_s, _DATA_TIMEOUT_S)
+
+
 def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, number: int) -> None:
     """Execute one of the run's data commands, unthrottled, its stdout into the data folder.
 
@@ -210,7 +225,7 @@ def make_data_file(bench: Bench, name: str, program: Program, guards: Guards, nu
     with _errors_for_users(bench, data=name), _reserve(bench, f"d{number}", (), guards) as reserved:
         bench.workspace.begin_trial()
         launch = bench.place.data(program, guards)
-        patient = replace(guards, trial_timeout_s=max(guards.trial_timeout_s, _DATA_TIMEOUT_S))
+        patient = replace(guards, trial_timeout_s=data_timeout_s(guards))
         watched = run_to_end(
             bench.launcher, launch, patient, bench.workspace, bench.watch, join_files=reserved.join_files
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,32 +83,3 @@ def free_bytes(folder: Path) -> float:
     """Space that is left to this user on the disk of `folder`."""
     status = os.statvfs(folder)
     return float(status.f_bavail * status.f_frsize)
-
-
-_LONGEST_PATH = 3000
-"""Below what the kernel takes, so that a folder cannot be too deep to be looked into."""
-
-
-def size_of(folder: Path, at_most_entries: int = 20_000) -> float:
-    """Bytes on disk below `folder`, of the first so many entries: a lower bound, cheap enough to repeat."""
-    total, left = 0.0, at_most_entries
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    with ExitStack() as bases:
-        pending: list[tuple[int | None, str]] = [(None, str(folder))]
-        while pending and left > 0:
-            base, path = pending.pop()
-            with suppress(OSError), ExitStack() as stack:
-                descriptor = os.open(path, flags, dir_fd=base)
-                is_base = len(path) > _LONGEST_PATH
-                (bases if is_base else stack).callback(os.close, descriptor)
-                with os.scandir(descriptor) as entries:
-                    for entry in entries:
-                        left -= 1
-                        if left < 0:
-                            break
-                        with suppress(FileNotFoundError):  # deleted meanwhile
-                            total += entry.stat(follow_symlinks=False).st_blocks * 512
-                        if entry.is_dir(follow_symlinks=False):
-                            below = (descriptor, entry.name) if is_base else (base, f"{path}/{entry.name}")
-                            pending.append(below)
-    return total

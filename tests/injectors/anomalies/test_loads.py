@@ -297,9 +297,9 @@ def test_no_load_ends_by_itself_while_another_one_of_the_trial_takes_its_memory(
     orders: list[StartLoad] = []
     start_load = LoadServer.start_load
 
-    def start(server: LoadServer, order: StartLoad) -> RunningLoad:
+    def start(server: LoadServer, order: StartLoad, meanwhile: Callable[[], None]) -> RunningLoad:
         orders.append(order)
-        return start_load(server, order)
+        return start_load(server, order, meanwhile)
 
     monkeypatch.setattr(LoadServer, "start_load", start)
     part = Loads((variables.CpuLoad().load(1.0), variables.MemoryLoad().load(5e7)))
@@ -309,6 +309,32 @@ def test_no_load_ends_by_itself_while_another_one_of_the_trial_takes_its_memory(
     ):
         pass
     assert [order.deadline_s for order in orders] == [pytest.approx(90.05)] * 2
+
+
+class Enough(Exception):
+    pass
+
+
+def test_whoever_waits_for_a_load_is_called_and_can_end_it(folder: Path, here: Node, journal: Journal) -> None:
+    part, name = Loads((variables.CpuLoad().load(1.0),)), f"insitu-{journal.header.run}-t1"
+    calls = 0
+
+    def stop_at_the_third() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise Enough
+
+    with closing(LoadActuator(here, folder, journal)) as actuator:
+        with actuator.hold(part, name, host_of(folder)):
+            (first,) = servers()
+        os.kill(first, signal.SIGSTOP)
+        watched = replace(host_of(folder), meanwhile=stop_at_the_third)
+        with pytest.raises(Enough), actuator.hold(part, name, watched):
+            pass
+        assert not start_time(first)  # nor any worker of it, known or not
+        with actuator.hold(part, name, host_of(folder)):
+            assert servers() != (first,)
 
 
 def test_more_memory_than_there_is_is_refused_before_it_is_taken(hold: Hold) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,10 @@ WATCH_INTERVAL_S = 0.2
 _FREE_MEMORY_BYTES, _FREE_MEMORY_SHARE = 256e6, 0.05
 """What a node keeps where the plan does not say: the smaller of the two."""
 _PAUSE_S = 0.005
+
+
+class NotWell(Exception):
+    """A condition of the plan is true; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,20 @@ class HostWatch:
             return Look("", complete)
         heard = self._prober.hear()
         return Look(heard.problem, complete and heard.recent)
+
+    def insisting(self, guards: Guards) -> Callable[[], None]:
+        """What whoever is busy calls as often as it likes: looks when it is time to, and raises `NotWell`."""
+        next_look = -math.inf
+
+        def look_if_due() -> None:
+            nonlocal next_look
+            if time.monotonic() < next_look and not self.has_news():
+                return
+            if problem := self.look(guards).problem:
+                raise NotWell(problem)
+            next_look = time.monotonic() + WATCH_INTERVAL_S
+
+        return look_if_due
 
     @contextmanager
     def probing(self, guards: Guards) -> Iterator[None]:
