@@ -141,11 +141,11 @@ class Journal:
         self._next = 0
         self._open: dict[int, tuple[Undo, ...]] = {}
         self._touched: set[Path] = set()
-        with _problem_named(folder):
+        with problem_named(folder):
             self._file = self._begin()
 
     def _begin(self) -> int:
-        _make_durable_folder(self.path.parent)
+        make_durable_folder(self.path.parent)
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             _require_own(os.fstat(file))
@@ -172,7 +172,7 @@ class Journal:
             "undo": [asdict(undo) for undo in undos],
             "settings": list(settings),
         }
-        with _problem_named(self.path.parent):
+        with problem_named(self.path.parent):
             self._append(entry)
             os.fdatasync(self._file)
         self._open[number] = tuple(undos)
@@ -181,7 +181,7 @@ class Journal:
 
     def done(self, number: int) -> None:
         """Record that an intent's undos have been carried out and verified."""
-        with _problem_named(self.path.parent):
+        with problem_named(self.path.parent):
             self._append({"done": number})
         self._open.pop(number, None)
 
@@ -390,8 +390,8 @@ def try_out(folder: Path) -> None:
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        with _problem_named(folder):
-            _make_durable_folder(folder)
+        with problem_named(folder):
+            make_durable_folder(folder)
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
                 _require_own(os.fstat(file.fileno()))
                 if file.write(bytes(_ROOM_BYTES)) != _ROOM_BYTES:
@@ -405,7 +405,7 @@ def try_out(folder: Path) -> None:
 
 
 @contextmanager
-def _problem_named(folder: Path) -> Iterator[None]:
+def problem_named(folder: Path) -> Iterator[None]:
     """An error of the operating system as what it means: the folder and its disk are not those of the run."""
     try:
         yield
@@ -420,7 +420,8 @@ def _problem_named(folder: Path) -> Iterator[None]:
         ) from exc
 
 
-def _make_durable_folder(folder: Path) -> None:
+def make_durable_folder(folder: Path) -> None:
+    """Make a folder of journals where there is none, so that a power failure does not undo it."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     sync_folders(path.parent for path in missing)

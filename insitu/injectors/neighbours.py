@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from insitu.injectors import journal, recovery
-from insitu.injectors.errors import ForeignState
-from insitu.injectors.journal import Header
+from insitu.injectors.errors import ForeignState, NoJournal
+from insitu.injectors.journal import Header, Journal
+
+_LOOK_AGAIN_S = 0.01
 
 
 def other_runs(run: str, folder: Path | None = None) -> tuple[Header, ...]:
@@ -23,9 +29,58 @@ def other_runs(run: str, folder: Path | None = None) -> tuple[Header, ...]:
     return tuple(sorted(found.values(), key=_began))
 
 
-def before(own: Header, others: Sequence[Header]) -> tuple[Header, ...]:
-    """Those of `others` that go first: of two that begin at the same time, only one may go on."""
-    return tuple(other for other in others if _began(other) < _began(own))
+def begin(
+    header: Header, admit: Callable[[Sequence[Header]], None], folder: Path | None = None, within_s: float = 10.0
+) -> Journal:
+    """Write a run's journal, unless `admit` refuses the other runs by raising.
+
+    No other run can begin between the look and the journal: of several, the first to get here goes on, and
+    every later one sees it.
+
+    Parameters
+    ----------
+    within_s
+        How long to wait for another run that is just doing the same; it takes as long as one flush to the disk.
+
+    Raises
+    ------
+    NoJournal
+        If the folder takes no journal, or another run has not got further in that time: it is stopped.
+    """
+    here = folder or journal.state_folder()
+    with _alone(here, within_s):
+        admit(other_runs(header.run, here))
+        return Journal(here, header)
+
+
+@contextmanager
+def _alone(folder: Path, within_s: float) -> Iterator[None]:
+    """Hold the folder itself: a lock that dies with the process and leaves no file behind."""
+    with ExitStack() as stack:
+        with journal.problem_named(folder):
+            journal.make_durable_folder(folder)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            if not _lock(descriptor, within_s):
+                raise NoJournal(
+                    f"another run has been about to begin for {within_s:g} s, and holds {folder}",
+                    f"it may be stopped; find it with `fuser -v {folder}`, and let it go on or end it",
+                )
+        yield
+
+
+def _lock(descriptor: int, within_s: float) -> bool:
+    """Whether it could be had in time: its holder may be stopped."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_AGAIN_S)
+        else:
+            return True
 
 
 def _began(header: Header) -> tuple[int, int]:

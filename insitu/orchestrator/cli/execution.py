@@ -106,7 +106,7 @@ def _clean_node() -> None:
 
 
 def _refuse_crowd(prepared: Experiment) -> None:
-    """Look before anything is made; `local_cluster` looks again, since another run may begin this very moment."""
+    """Look before anything is made; `local_cluster` looks again, with no other run beginning meanwhile."""
     from insitu.injectors import neighbours
     from insitu.orchestrator.radius import refuse_crowd
 
