@@ -176,7 +176,16 @@ def _errors_for_users() -> Iterator[None]:
         raise CannotExecute(exc.message, hint=exc.remedy) from exc
 
 
-def _leave(journal: Journal, intent: int, within_s: float = 10.0) -> None:
+def _leave(journal: Journal, intent: int) -> None:
+    """Clear away, to the end: a first request to end may come in its midst, and has no second one follow."""
+    try:
+        _clear_away(journal, intent)
+    except KeyboardInterrupt:
+        _clear_away(journal, intent)
+        raise
+
+
+def _clear_away(journal: Journal, intent: int, within_s: float = 10.0) -> None:
     """See that nothing of the run is left: ray's processes and folder, and what a killed agent held.
 
     The agent's guard does the latter; if that has been killed, too, this command does.
