@@ -404,6 +404,29 @@ def try_out(folder: Path) -> None:
         raise
 
 
+def look_over(folder: Path) -> None:
+    """As `try_out`, as far as looking tells: changes nothing, so a quota or a strange file system is not seen.
+
+    Raises
+    ------
+    NoJournal
+        If it cannot be made or written to, or its disk is full.
+    """
+    with problem_named(folder):
+        there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        if not there.is_dir():
+            number = errno.EEXIST if there == folder else errno.ENOTDIR
+            raise OSError(number, os.strerror(number))
+        disk = os.statvfs(there)
+        if disk.f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        free_blocks = disk.f_bavail if os.geteuid() else disk.f_bfree
+        if free_blocks * disk.f_frsize < _ROOM_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 @contextmanager
 def problem_named(folder: Path) -> Iterator[None]:
     """An error of the operating system as what it means: the folder and its disk are not those of the run."""
