@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.processes import start_time
 from insitu.orchestrator import experiment
 from insitu.orchestrator.errors import CannotExecute, InputError
+from insitu.orchestrator.execution.cluster import local_cluster
 from insitu.orchestrator.plan.blast_radius import BlastRadius, Cap, allowed
 from insitu.orchestrator.plan.inventory import Inventory, load_inventory
 from insitu.orchestrator.radius import Radius, radius_of, refuse_crowd
@@ -202,6 +204,23 @@ def test_one_run_per_node_unless_the_plan_says_more() -> None:
     refuse_crowd(allowed(plan, None), (one,))
     with pytest.raises(CannotExecute, match=r"/runs/1 \(process 101\), /runs/2 \(process 102\)"):
         refuse_crowd(allowed(plan, None), (one, two))
+
+
+@pytest.mark.root
+def test_a_run_whose_process_is_older_is_refused_beside_one_that_was_faster(tmp_path: Path, state: Path) -> None:
+    admit = partial(refuse_crowd, allowed(BlastRadius(), None))
+    with subprocess.Popen(["sleep", "600"]) as younger:
+        try:
+            with Journal(state, Header("other", younger.pid, start_time(younger.pid), boot_id(), "/runs/other")):
+                there = list(state.iterdir())
+                with (
+                    pytest.raises(CannotExecute, match=f"/runs/other .process {younger.pid}."),
+                    local_cluster("mine", tmp_path / "work", tmp_path, admit=admit),
+                ):
+                    pass
+                assert list(state.iterdir()) == there
+        finally:
+            younger.kill()
 
 
 def insitu(*arguments: str) -> subprocess.CompletedProcess[str]:

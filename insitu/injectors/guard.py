@@ -29,8 +29,9 @@ from insitu.injectors.processes import Process
 
 LEASE_S = 2.0
 """How long a holder may be silent; everything is undone one second later at the latest."""
-RENEW, LIMIT, UNLIMIT, FAREWELL = "renew", "limit", "unlimit", "farewell"
-"""What a holder says, one word per line; ``limit`` is followed by a time on the monotonic clock."""
+RENEW, LIMIT, UNLIMIT, ENDURE, FAREWELL = "renew", "limit", "unlimit", "endure", "farewell"
+"""What a holder says, one word per line; ``limit`` is followed by a time on the monotonic clock, and after
+``endure`` silence means nothing."""
 _LATE_S = 0.25
 """A guard that wakes so much later than it wanted to was itself stopped or starved."""
 _UNDO_S = 60.0
@@ -77,6 +78,8 @@ class Term:
                 self.limit = float(argument)
             elif verb == UNLIMIT:
                 self.limit = math.inf
+            elif verb == ENDURE:
+                self.period_s = math.inf
         if words:
             self.renewed_at = now
             self._spared = False

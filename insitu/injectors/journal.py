@@ -173,11 +173,11 @@ class Journal:
         self._next = 0
         self._open: dict[int, tuple[Undo, ...]] = {}
         self._touched: set[Path] = set()
-        with _problem_named(folder):
+        with problem_named(folder):
             self._file = self._begin()
 
     def _begin(self) -> int:
-        _make_durable_folder(self.path.parent)
+        make_durable_folder(self.path.parent)
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             _require_own(os.fstat(file))
@@ -204,7 +204,7 @@ class Journal:
             "undo": [asdict(undo) for undo in undos],
             "settings": list(settings),
         }
-        with _problem_named(self.path.parent):
+        with problem_named(self.path.parent):
             self._append(entry)
             os.fdatasync(self._file)
         self._open[number] = tuple(undos)
@@ -213,7 +213,7 @@ class Journal:
 
     def done(self, number: int) -> None:
         """Record that an intent's undos have been carried out and verified."""
-        with _problem_named(self.path.parent):
+        with problem_named(self.path.parent):
             self._append({"done": number})
         self._open.pop(number, None)
 
@@ -423,9 +423,9 @@ def try_out(folder: Path) -> None:
     """
     missing: list[Path] = []
     try:
-        with _problem_named(folder):
+        with problem_named(folder):
             missing += (path for path in (folder, *folder.parents) if not path.exists())
-            _make_durable_folder(folder)
+            make_durable_folder(folder)
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
                 _require_own(os.fstat(file.fileno()))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -439,8 +439,31 @@ def try_out(folder: Path) -> None:
         raise
 
 
+def look_over(folder: Path) -> None:
+    """As `try_out`, as far as looking tells: changes nothing, so a quota or a strange file system is not seen.
+
+    Raises
+    ------
+    NoJournal
+        If it cannot be made or written to, or its disk is full.
+    """
+    with problem_named(folder):
+        there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        if not there.is_dir():
+            number = errno.EEXIST if there == folder else errno.ENOTDIR
+            raise OSError(number, os.strerror(number))
+        disk = os.statvfs(there)
+        if disk.f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        free_blocks = disk.f_bavail if os.geteuid() else disk.f_bfree
+        if free_blocks * disk.f_frsize < _ROOM_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 @contextmanager
-def _problem_named(folder: Path) -> Iterator[None]:
+def problem_named(folder: Path) -> Iterator[None]:
     """An error of the operating system as what it means: the folder and its disk are not those of the run."""
     try:
         yield
@@ -455,7 +478,8 @@ def _problem_named(folder: Path) -> Iterator[None]:
         ) from exc
 
 
-def _make_durable_folder(folder: Path) -> None:
+def make_durable_folder(folder: Path) -> None:
+    """Make a folder of journals where there is none, so that a power failure does not undo it."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     sync_folders(path.parent for path in missing)

@@ -19,8 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from insitu.injectors.errors import InjectorError
-from insitu.injectors.guard import FAREWELL, LEASE_S, LIMIT, RENEW, UNLIMIT
+from insitu.injectors.errors import ForeignState, InjectorError
+from insitu.injectors.guard import ENDURE, FAREWELL, LEASE_S, LIMIT, RENEW, UNLIMIT
+from insitu.injectors.journal import read
 from insitu.injectors.processes import Process
 
 _BEAT_S = LEASE_S / 4
@@ -31,7 +32,9 @@ class NoGuard(InjectorError):
 
 
 class Lease:
-    """A lease that a guard watches; a context manager that says farewell.
+    """A lease that a guard watches; a context manager that says farewell when nothing is left to undo.
+
+    If something is, the guard stays, and undoes it when this process has ended.
 
     A thread renews it, and starts another guard as soon as this one has ended, or has not read for a period
     (it is stopped): there is no time to wait for the next trial.
@@ -89,7 +92,19 @@ class Lease:
         os.eventfd_write(self._bell, 1)
         self._thread.join()
         os.close(self._bell)
-        self._dismiss(self._pipe)
+        if self._nothing_is_left():
+            self._dismiss(self._pipe)
+        else:  # the pipe stays open: its end is that of this process, which may still have to say what is wrong
+            self._say(ENDURE)
+
+    def _nothing_is_left(self) -> bool:
+        """Whether the journal is done with; one that cannot be read may hold something."""
+        try:
+            return not read(self._journal).intents
+        except FileNotFoundError:
+            return True
+        except (ForeignState, OSError):
+            return False
 
     def require_guard(self) -> None:
         """Start a guard if there is none, which is to say if the thread could not; raises `NoGuard`."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from insitu.injectors import journal, recovery
-from insitu.injectors.errors import ForeignState
-from insitu.injectors.journal import Header
+from insitu.injectors.errors import ForeignState, NoJournal
+from insitu.injectors.journal import Header, Journal
+
+_LOOK_AGAIN_S = 0.01
+_LOCK = "begin.lock"
 
 
 def other_runs(run: str, folder: Path | None = None) -> tuple[Header, ...]:
@@ -23,9 +31,71 @@ def other_runs(run: str, folder: Path | None = None) -> tuple[Header, ...]:
     return tuple(sorted(found.values(), key=_began))
 
 
-def before(own: Header, others: Sequence[Header]) -> tuple[Header, ...]:
-    """Those of `others` that go first: of two that begin at the same time, only one may go on."""
-    return tuple(other for other in others if _began(other) < _began(own))
+def begin(
+    header: Header, admit: Callable[[Sequence[Header]], None], folder: Path | None = None, within_s: float = 10.0
+) -> Journal:
+    """Write a run's journal, unless `admit` refuses the other runs by raising.
+
+    No other run can begin between the look and the journal: of several, the first to get here goes on, and
+    every later one sees it.
+
+    Parameters
+    ----------
+    within_s
+        How long to wait for another run that is just doing the same; it takes as long as one flush to the disk.
+
+    Raises
+    ------
+    NoJournal
+        If the folder takes no journal, or another run has not got further in that time: it is stopped.
+    """
+    here = folder or journal.state_folder()
+    with _alone(here, within_s):
+        admit(other_runs(header.run, here))
+        return Journal(here, header)
+
+
+@contextmanager
+def _alone(folder: Path, within_s: float) -> Iterator[None]:
+    """Hold the folder itself: a lock that dies with the process and leaves no file behind.
+
+    NFS locks only what is open for writing, which no folder can be: there it is a file, which stays.
+    """
+    with ExitStack() as stack:
+        with journal.problem_named(folder):
+            journal.make_durable_folder(folder)
+            try:
+                is_ours = _lock(_opened(folder, os.O_RDONLY | os.O_DIRECTORY, stack), within_s)
+            except OSError as exc:
+                if exc.errno != errno.EBADF:
+                    raise
+                is_ours = _lock(_opened(folder / _LOCK, os.O_RDWR | os.O_CREAT, stack), within_s)
+            if not is_ours:
+                raise NoJournal(
+                    f"another run has been about to begin for {within_s:g} s, and holds {folder}",
+                    f"it may be stopped; find it with `fuser -v {folder}`, and let it go on or end it",
+                )
+        yield
+
+
+def _opened(path: Path, flags: int, stack: ExitStack) -> int:
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _lock(descriptor: int, within_s: float) -> bool:
+    """Whether it could be had in time: its holder may be stopped."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_AGAIN_S)
+        else:
+            return True
 
 
 def _began(header: Header) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from insitu.injectors import session
 from insitu.injectors.claim import Claim
 from insitu.injectors.errors import ForeignState, InjectorError, UndoFailed
-from insitu.injectors.journal import Header, state_folder, touched_folders
+from insitu.injectors.journal import Header, read, state_folder, touched_folders
 from insitu.injectors.processes import Process, start_time
 from insitu.injectors.undo import Result, carry_out_each
 
@@ -74,8 +74,7 @@ def recover_all(folder: Path | None = None, *, within_s: float = 10.0) -> tuple[
         outcomes = {path: recover_journal(path) for path in journals(folder)}
     except OSError as exc:  # of another user, or no folder at all
         here = folder or state_folder()
-        problem = f"cannot look for journals in {here}: {exc.strerror}"
-        return (Outcome(here, Fate.DIRTY, failures=(problem,)),)
+        return (Outcome(here, Fate.DIRTY, failures=(_unlisted(here, exc),)),)
     while busy := [path for path, outcome in outcomes.items() if outcome.fate is Fate.BUSY]:
         if time.monotonic() > deadline:
             problem = f"another recovery has been at it for {within_s:g} s"
@@ -103,27 +102,67 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
                 return _forget(path, claim)
             if header.of_other_machine:
                 return Outcome(path, Fate.ELSEWHERE, header)
-            if header.of_other_namespace:
-                raise ForeignState(
-                    f"{path} is of a run in another process namespace ({header.process_namespace}), "
-                    "which may be alive; left alone",
-                    "run insitu recover in that container; if it is gone, look at the journal and delete it",
-                )
+            _require_visible(path, header)
             if not even_if_alive and header.owner_is_alive():
                 return Outcome(path, Fate.IN_USE, header)
             return _undo(path, claim, header)
     except Exception as exc:  # whatever it is, the other journals must not suffer from it
-        return Outcome(
-            path, Fate.DIRTY, failures=(str(exc) if isinstance(exc, InjectorError) else f"{path}: {exc}",)
+        return Outcome(path, Fate.DIRTY, failures=(_as_failure(path, exc),))
+
+
+def refusals(folder: Path | None = None) -> tuple[str, ...]:
+    """Why `recover_all` would leave journals alone: of another version, user or namespace. Changes nothing.
+
+    It is told by reading. Whether what a journal holds can be undone, only undoing can tell.
+    """
+    try:
+        return tuple(filter(None, map(_why_left_alone, journals(folder))))
+    except OSError as exc:
+        return (_unlisted(folder or state_folder(), exc),)
+
+
+def _why_left_alone(path: Path) -> str:
+    try:
+        header = read(path).header
+        if header is None:
+            _maker(path)
+        else:
+            _require_visible(path, header)
+    except FileNotFoundError:  # its run has ended meanwhile
+        return ""
+    except Exception as exc:  # as in `recover_journal`
+        return _as_failure(path, exc)
+    return ""
+
+
+def _as_failure(path: Path, error: Exception) -> str:
+    return str(error) if isinstance(error, InjectorError) else f"{path}: {error}"
+
+
+def _unlisted(folder: Path, error: OSError) -> str:
+    return f"cannot look for journals in {folder}: {error.strerror}"
+
+
+def _require_visible(path: Path, header: Header) -> None:
+    if header.of_other_namespace:
+        raise ForeignState(
+            f"{path} is of a run in another process namespace ({header.process_namespace}), "
+            "which may be alive; left alone",
+            "run insitu recover in that container; if it is gone, look at the journal and delete it",
         )
+
+
+def _maker(path: Path) -> int:
+    """The process that has made a journal, by its name; `ForeignState` if it is not named as one."""
+    named = _NAME.fullmatch(path.name)
+    if named is None:
+        raise ForeignState(f"{path} is not named as a journal, and says nothing; left alone")
+    return int(named[1])
 
 
 def _forget(path: Path, claim: Claim) -> Outcome:
     """No whole header: nothing had begun. Whoever made the file may be about to write one, though."""
-    named = _NAME.fullmatch(path.name)
-    if named is None:
-        raise ForeignState(f"{path} is not named as a journal, and says nothing; left alone")
-    if start_time(int(named[1])):
+    if start_time(_maker(path)):
         return Outcome(path, Fate.IN_USE)
     claim.delete(())
     return Outcome(path, Fate.CLEAN)

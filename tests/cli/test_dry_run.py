@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from insitu.injectors.anomalies import actuator as loads
 from insitu.injectors.cgroups import GroupPlan
 from insitu.injectors.confinement import NO_CAPS, Caps
 from insitu.injectors.contract import Setting
-from insitu.injectors.journal import Header, Journal, boot_id, read
+from insitu.injectors.journal import Header, Journal, boot_id, process_namespace, read
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
 from insitu.injectors.undo import Undo, UndoKind
@@ -31,6 +31,8 @@ from tests import machine, plans
 from tests.cli.audited import MARK
 
 ROOT = Path(__file__).parents[2]
+DEAD_PID = 2**22 + 1
+"""Above what the kernel gives."""
 GUARDS = "guards: {trial_timeout: 20 s}"
 PROBE = 'guards: {probe: {command: [touch, "FOLDER/probed"], timeout: 10 s}, free_disk: 1 MB}'
 
@@ -121,6 +123,46 @@ def test_it_refuses_an_occupied_directory_and_a_busy_node(plan: Path, tmp_path: 
     assert "--json is for --dry-run" in done.stderr
 
 
+def newer(path: Path) -> str:
+    path.write_text('{"format": 99}\n')
+    return "is not a journal that this version can read (format 99, this is 2); left alone"
+
+
+def unnamed(path: Path) -> str:
+    path.rename(path.with_name("insitu-.journal")).write_text("")
+    return "is not named as a journal, and says nothing; left alone"
+
+
+def of_another_user(path: Path) -> str:
+    os.chown(path, 12345, -1)
+    return "belongs to user 12345; left alone"
+
+
+def of_another_namespace(path: Path) -> str:
+    path.write_text(path.read_text().replace(process_namespace(), "pid:[1]"))
+    return "is of a run in another process namespace (pid:[1]), which may be alive; left alone"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("change", [newer, unnamed, of_another_user, of_another_namespace])
+def test_it_refuses_a_journal_that_a_run_would_leave_alone(
+    plan: Path, tmp_path: Path, state: Path, change: Callable[[Path], str]
+) -> None:
+    with Journal(state, Header("dead", DEAD_PID, "1", boot_id(), "/runs/dead")) as journal:
+        journal.intend([Undo(UndoKind.FOLDER, "/nowhere/insitu-dead-scratch")])
+    reason = change(journal.path)
+    (path,) = state.iterdir()
+    before = path.read_bytes()
+    for form in ((), ("--dry-run",)):
+        done = audited("run", str(plan), "--out", str(tmp_path / "run"), *form)
+        assert done.returncode == 4
+        assert f"dirty node: {path} {reason}" in done.stderr
+        assert "insitu recover" in done.stderr
+    assert done_to_the_machine(done.stderr) == []
+    assert path.read_bytes() == before
+    path.unlink()
+
+
 @pytest.mark.root
 def test_it_shows_everything(plan: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
@@ -135,6 +177,9 @@ def test_it_shows_everything(plan: Path, tmp_path: Path) -> None:
         "insitu-RUN-PID.journal (of the agent)",
         "-m insitu.injectors.guard ",
         "-m insitu.orchestrator.execution.conditions.prober",
+        f"once, to make {work}/insitu-RUN-data/text",
+        "/insitu-RUN-d0",
+        f"mv {work}/insitu-RUN-slot/insitu-RUN-scratch/out {work}/insitu-RUN-data/text",
         f"-m insitu.workloads.python_sources 4000000 > {work}/insitu-RUN-slot/insitu-RUN-scratch/out",
         f"head -c 2000000 {work}/insitu-RUN-data/text > {work}/insitu-RUN-slot/insitu-RUN-scratch/in",
         "0% of it in memory when the subject starts",
@@ -152,6 +197,11 @@ def test_the_document(plan: Path, tmp_path: Path) -> None:
     assert (document["format"], document["version"]) == ("insitu-dry-run", 1)
     assert sorted(number for trial in document["trials"] for number in trial["trials"]) == list(range(1, 11))
     assert document["held_by_the_kernel"] == ["cpu", "memory"]
+    (data,) = document["data"]
+    assert any(line.endswith("/insitu-RUN-d0/pids.max = 512") for line in data["group"])
+    assert data["scratch"] == [f"mkdir {tmp_path}/run/work/insitu-RUN-slot/insitu-RUN-scratch"]
+    assert all("insitu-RUN-d0" in undo or undo.endswith("insitu-RUN-scratch") for undo in data["undos"])
+    assert data["program"]["command"][-1] == "4000000"
     assert any(line.endswith("/insitu-RUN") and line.startswith("mkdir ") for line in document["confinement"])
     assert document["probe"]["command"] == ["touch", f"{tmp_path}/probed"]
     held = {trial["assignment"]["cpu_cores"]: trial for trial in document["trials"]}
@@ -319,7 +369,11 @@ def test_a_run_does_what_was_shown(
 
     monkeypatch.setattr(agent.bench.launcher, "launch", launched)
     agent.make_data(data_programs(loaded), loaded.guards)
-    assert as_real(launches, real) == [as_real([one], real)[0] for one in rehearsal.data]
+    assert as_real(launches, real) == as_real([one.program for one in rehearsal.data], real)
+    assert seen.take() == [real(line) for data in rehearsal.data for line in data.group]
+    assert [real(data.file) for data in rehearsal.data] == [
+        str(one) for one in agent.bench.workspace.data.iterdir()
+    ]
     for steps in rehearsal.trials:
         agent.bench.ahead.drop()  # so that the trial makes its own group, as shown
         seen.take()

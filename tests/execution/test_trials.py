@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from functools import partial
@@ -24,6 +25,7 @@ from insitu.orchestrator.errors import CannotExecute, NodeDirty
 from insitu.orchestrator.execution import supervision
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder, TrialOutcome
+from insitu.orchestrator.execution.sandbox.protocol import Launch
 from insitu.orchestrator.plan.types import Guards
 from insitu.orchestrator.store.records import LevelVerdict, TrialState
 
@@ -303,6 +305,27 @@ def test_what_cannot_be_undone_makes_the_node_dirty(agent: NodeAgent, monkeypatc
         for left in intent.undos:
             carry_out(left, journal.header.ownership)
         journal.done(intent.number)
+
+
+@pytest.mark.parametrize("at", ["data", "trial"])
+def test_a_launcher_that_is_killed_is_told_in_words(
+    agent: NodeAgent, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    launcher = agent.bench.launcher
+    launch = launcher.launch
+
+    def launch_and_be_killed(one: Launch, join_files: tuple[str, ...] = ()) -> None:
+        launch(one, join_files)
+        os.kill(launcher.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(launcher, "launch", launch_and_be_killed)
+    work: dict[str, Callable[[], object]] = {
+        "data": lambda: agent.make_data((("text", Program(("sleep", "600"))),), GUARDS),
+        "trial": lambda: agent.run(shell("sleep 600")),
+    }
+    with pytest.raises(CannotExecute, match="the sandbox launcher ended: ") as caught:
+        work[at]()
+    assert caught.value.hint == "insitu resume RUN"
 
 
 def test_data_is_made_once_and_is_there_for_every_trial(agent: NodeAgent, run: Run) -> None:

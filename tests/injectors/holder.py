@@ -96,7 +96,7 @@ def _say(line: str) -> None:
 
 def _obey(words: list[str], lease: Lease, stack: ExitStack) -> None:
     match words:
-        case ["farewell"]:
+        case ["leave"]:
             stack.close()
         case ["limit", seconds]:
             stack.enter_context(lease.limited_to(float(seconds)))

@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from insitu.injectors import cgroups, guard
+from insitu.injectors import guard
 from insitu.injectors.guard import LEASE_S, End
 from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.processes import Process, start_time
 from insitu.injectors.recovery import Fate, journals, recover_journal
+from insitu.injectors.undo import Undo, UndoKind
 from tests.injectors.holder import Holder, guards_of
 
 RUN = f"guardtest{os.getpid()}"
@@ -130,19 +131,29 @@ def test_a_holder_that_endures_silence_may_be_stopped_but_not_killed(begin: Begi
     assert_clean_in_time(one, state)
 
 
-def test_after_a_farewell_nothing_is_undone(begin: Begin, state: Path) -> None:
+def test_a_lease_that_is_left_while_something_is_held_keeps_its_guard(begin: Begin, state: Path) -> None:
     one = begin()
-    before = one.left()
-    one.tell("farewell")
-    wait_for(lambda: not guards_of(state))
-    one.process.kill()
-    one.process.wait()
+    before, first = one.left(), only_guard(state)
+    one.tell("leave")
+    time.sleep(LEASE_S + 0.5)
+    assert one.process.poll() is None
     assert one.left() == before
-    (journal,) = journals(state)
-    journal.unlink()
-    for group in one.groups:
-        cgroups.remove(group)
-    one.folder.rmdir()
+    assert only_guard(state) == first
+    one.process.kill()
+    assert_clean_in_time(one, state)
+
+
+@pytest.mark.parametrize("ended", ["deleted", "kept"])
+def test_a_lease_whose_journal_holds_nothing_any_more_dismisses_its_guard(state: Path, ended: str) -> None:
+    journal = Journal(state, Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), ""))
+    intent = journal.intend([Undo(UndoKind.FOLDER, f"/nowhere/insitu-{RUN}-t1")])
+    with Lease(journal.path):
+        only_guard(state)
+        journal.done(intent)
+        if ended == "deleted":
+            journal.close()
+    wait_for(lambda: not guards_of(state))
+    journal.close()
 
 
 def test_a_killed_guard_is_replaced_at_once_and_its_limit_with_it(begin: Begin, state: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insitu.injectors.guard import LEASE_S, LIMIT, RENEW, UNLIMIT, End, Term
+from insitu.injectors.guard import ENDURE, LEASE_S, LIMIT, RENEW, UNLIMIT, End, Term
 
 LATENESS = st.floats(0, 10) | st.just(0.0)
 
@@ -81,3 +81,11 @@ def test_silence_means_nothing_with_an_endless_period() -> None:
     term = Term(math.inf, 0.0)
     assert math.isinf(term.end)
     assert term.over(1e9, woke_late=False) is None
+
+
+def test_silence_means_nothing_once_a_holder_has_asked_for_that_but_its_limit_does() -> None:
+    term = Term(LEASE_S, 0.0)
+    term.hear([RENEW, ENDURE], 1.0)
+    assert term.over(1e9, woke_late=False) is None
+    term.hear([f"{LIMIT} 2e9"], 1e9)
+    assert term.over(2e9, woke_late=False) is End.DEADLINE

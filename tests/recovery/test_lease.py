@@ -16,6 +16,7 @@ import pytest
 from insitu.injectors import inventory, session
 from insitu.injectors.guard import LEASE_S
 from insitu.injectors.processes import all_pids, command_of, environment_of
+from insitu.injectors.recovery import journals
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.store.run import RunStore
 from tests import machine, plans
@@ -178,6 +179,18 @@ def test_an_interruption_without_rays_raylet_leaves_nothing(run: Run) -> None:
     time.sleep(1.0)
     run.command.send_signal(signal.SIGINT)
     run.wait()
+    assert run.left() == []
+
+
+def test_further_requests_to_end_do_not_break_off_the_clean_up(run: Run) -> None:
+    mark = f"insitu-{run.id()}-ray-"
+    assert machine.session_folders(mark)
+    while machine.session_folders(mark):  # deleted by the clean-up, which is not at its end then
+        run.command.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    assert "interrupted; the node is clean" in run.wait()
+    assert run.command.returncode == 1
+    assert journals(run.state) == ()
     assert run.left() == []
 
 

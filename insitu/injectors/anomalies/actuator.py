@@ -95,12 +95,12 @@ class LoadActuator:
         deadline_s = host.longest_s + self._margin_s + sum(load.taking_s for load in loads)
         with ExitStack() as stack:
             stack.callback(self._undo, undos)
-            yield _AllInForce([self._start(load, name, deadline_s, stack) for load in loads])
+            yield _AllInForce([self._start(load, name, deadline_s, host, stack) for load in loads])
 
     def _undo(self, undos: tuple[Undo, ...]) -> None:
         carry_out_all(undos, self.owner)  # once more, and verified, by whoever holds the trial
 
-    def _start(self, load: Load, name: str, deadline_s: float, stack: ExitStack) -> LoadInForce:
+    def _start(self, load: Load, name: str, deadline_s: float, host: Host, stack: ExitStack) -> LoadInForce:
         plan = self._group(load, name)
         cgroups.create(plan)
         for setting in _weights(plan, load.workers, self._node):

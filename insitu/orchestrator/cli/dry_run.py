@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from insitu.orchestrator.plan.inventory import Inventory
 
 _NOT_TRIED = (
-    "not tried: a sandbox, ray, a folder whose writes are synchronous; insitu check tries all of these but ray"
+    "not tried: a sandbox, ray, a folder whose writes are synchronous, a journal; insitu check tries all of these "
+    "but ray. Nor is anything undone that a dead run left"
 )
 
 
@@ -37,14 +38,15 @@ def show(
     existing
         The folder that it would be made in, as far as it exists.
     """
-    from insitu.injectors import neighbours
+    from insitu.injectors import neighbours, recovery
     from insitu.orchestrator import experiment
     from insitu.orchestrator.doubts import doubts_of
+    from insitu.orchestrator.errors import NodeDirty
     from insitu.orchestrator.execution.rehearsal import rehearse
     from insitu.orchestrator.radius import refuse_crowd
-    from insitu.orchestrator.store.refusals import refuse_occupied
 
-    refuse_occupied(directory)
+    if refusals := recovery.refusals():
+        raise NodeDirty("\n".join(refusals), hint="insitu recover")
     refuse_crowd(prepared.radius.allowed, neighbours.other_runs(""))
     limited = limits.limits_of(prepared, existing)
     trials = experiment.design_trials(prepared.plan)
@@ -96,12 +98,14 @@ def _lines(prepared: Experiment, rehearsal: Rehearsal, limited: limits.Limits) -
     shown = f"the host's files, through overlays or read-only: {', '.join(rehearsal.view)}"
     environment = f"environment: {' '.join(rehearsal.environment)}"
     yield from _section(f"each sandbox: new namespaces {', '.join(rehearsal.namespaces)}", (shown, environment))
-    for launch in rehearsal.data:
-        yield from _section("once, for the run's data", _launch(launch, rehearsal))
+    for data in rehearsal.data:
+        made = (*data.group, *data.scratch, *_launch(data.program, rehearsal))
+        yield from _section(f"once, to make {data.file}", (*made, f"mv {data.program.stdout} {data.file}"))
     for steps in rehearsal.trials:
         yield from _trial(prepared, rehearsal, steps)
     yield ""
-    yield "after each trial: what it made is undone, and seen to be gone; then what was made for the run"
+    yield "after each trial, and after each file of data: what it made is undone, and seen to be gone"
+    yield "at the end: what was made for the run"
     yield _NOT_TRIED
 
 

@@ -114,7 +114,7 @@ def _clean_node() -> None:
 
 
 def _refuse_crowd(prepared: Experiment) -> None:
-    """Look before anything is made; `local_cluster` looks again, since another run may begin this very moment."""
+    """Look before anything is made; `local_cluster` looks again, with no other run beginning meanwhile."""
     from insitu.injectors import neighbours
     from insitu.orchestrator.radius import refuse_crowd
 
@@ -155,6 +155,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     except KeyboardInterrupt:
         store.set_meta("status", "interrupted")
         store.export_samples()
+        _require_nothing_held(run_id)
         raise GoalNotReached(
             "interrupted; the node is clean and every finished trial is stored",
             hint=f"insitu resume {directory}",
@@ -170,6 +171,17 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     typer.echo(f"run:    {directory}")
     typer.echo(f"report: {directory / 'report.html'}")
     _conclude(prepared, outcome, summary.analysis, directory)
+
+
+def _require_nothing_held(run_id: str) -> None:
+    """See that an interruption has not broken off the clean-up, before the node is called clean."""
+    from insitu.injectors import recovery
+    from insitu.injectors.contract import Ownership
+    from insitu.orchestrator.errors import NodeDirty
+
+    if left := [str(path) for path in recovery.journals() if Ownership(run_id).owns(path)]:
+        what = "interrupted while it cleaned up; a guard goes on with it when this command has ended"
+        raise NodeDirty(f"{what}: {', '.join(left)}", hint="insitu recover")
 
 
 def _store_results(store: RunStore, outcome: Outcome) -> Summary:

@@ -10,7 +10,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """While it lasts, each of the signals raises `KeyboardInterrupt`, and `check` does so again.
+    """While it lasts, the first of the signals raises `KeyboardInterrupt`, and `check` does so again.
+
+    Those that follow raise nothing: they would break off the clean-up that the first has begun.
 
     Python drops an exception that is raised in a callback from compiled code or while an object is deleted, which
     a signal may well find it at; so whoever waits for long asks `check` now and then. A signal that was ignored
@@ -27,6 +29,8 @@ class Interruption:
             raise KeyboardInterrupt
 
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        if self._asked:
+            return
         self._asked = True
         raise KeyboardInterrupt
 

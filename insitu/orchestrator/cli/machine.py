@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from insitu.orchestrator.errors import CannotExecute
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.plan.inventory import Inventory
 
@@ -24,21 +26,35 @@ _START_S = 6.0
 @contextmanager
 def probe_folder(out: Path) -> Iterator[Path]:
     """A folder on the disk that `out` would be on, made for the check and gone after it."""
-    from insitu.orchestrator.errors import CannotExecute
-
     parent = existing_parent(out)
     folder = parent / f"insitu-probe-{secrets.token_hex(4)}"
     try:
         folder.mkdir()
     except OSError as exc:
-        raise CannotExecute(
-            f"cannot make a run directory under {parent}: {exc.strerror}",
-            hint="choose another place with --out",
-        ) from exc
+        raise _no_directory(parent, exc.errno) from exc
     try:
         yield folder
     finally:
         folder.rmdir()
+
+
+def look_at_parent(out: Path) -> Path:
+    """As `probe_folder`, as far as looking tells: the folder that exists on the disk that `out` would be on."""
+    parent = existing_parent(out)
+    if os.statvfs(parent).f_flag & os.ST_RDONLY:
+        raise _no_directory(parent, errno.EROFS)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise _no_directory(parent, errno.EACCES)
+    return parent
+
+
+def _no_directory(parent: Path, number: int | None) -> CannotExecute:
+    from insitu.orchestrator.errors import CannotExecute
+
+    reason = os.strerror(number or errno.EIO)
+    return CannotExecute(
+        f"cannot make a run directory under {parent}: {reason}", hint="choose another place with --out"
+    )
 
 
 def existing_parent(out: Path) -> Path:
@@ -75,8 +91,13 @@ def new_directory(folder: Path, name: str) -> Path:
     return folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def require_state_folder() -> None:
+def require_state_folder(*, dry: bool = False) -> None:
     """See that a run's journals can be kept, before anything is made for it.
+
+    Parameters
+    ----------
+    dry
+        Only look: change nothing, not even for a moment.
 
     Raises
     ------
@@ -88,7 +109,7 @@ def require_state_folder() -> None:
     from insitu.orchestrator.errors import CannotExecute
 
     try:
-        journal.try_out(journal.state_folder())
+        (journal.look_over if dry else journal.try_out)(journal.state_folder())
     except NoJournal as exc:
         raise CannotExecute(exc.message, hint=exc.remedy) from exc
 

@@ -35,13 +35,13 @@ def run(
     loaded, blueprint = experiment.read(plan)
     directory = out or machine.new_directory(Path("runs"), loaded.name)
     inventoried = machine.inventory(inventory)
+    refuse_occupied(directory)
+    machine.require_state_folder(dry=dry)
     if dry:
-        existing = machine.existing_parent(directory)
+        existing = machine.look_at_parent(directory)
         rehearsed = experiment.prepare(loaded, blueprint, existing, inventoried, dry=True)
         dry_run.show(rehearsed, directory, existing, inventoried, as_json=as_json)
         return
-    refuse_occupied(directory)
-    machine.require_state_folder()
     with machine.probe_folder(directory) as folder:
         prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
         doubts = doubts_of(prepared, experiment.design_trials(prepared.plan), inventoried)

@@ -165,18 +165,15 @@ class NodeAgent:
         Postponed
             If a condition of the plan is true and stays so for a while; the trial has not begun.
         """
-        try:
-            with _errors_for_users(), self._lease.limited_to(hard_deadline_s(order)):
-                self._lease.require_guard()
-                with self._watch.probing(order.guards):
-                    if problem := self._watch.wait_until_well(order.guards, _WAIT_SLICE_S):
-                        raise Postponed(problem)
-                    outcome = trial.execute(self.bench, order)
-                with contextlib.suppress(InjectorError):  # the next trial will find out, and say so
-                    self.bench.ahead.make(order.guards, controllers_for(one.injector for one in order.levels))
-            return outcome
-        except LauncherGone as exc:
-            raise CannotExecute(f"the sandbox launcher ended: {exc}", hint="insitu resume RUN") from exc
+        with _errors_for_users(), self._lease.limited_to(hard_deadline_s(order)):
+            self._lease.require_guard()
+            with self._watch.probing(order.guards):
+                if problem := self._watch.wait_until_well(order.guards, _WAIT_SLICE_S):
+                    raise Postponed(problem)
+                outcome = trial.execute(self.bench, order)
+            with contextlib.suppress(InjectorError):  # the next trial will find out, and say so
+                self.bench.ahead.make(order.guards, controllers_for(one.injector for one in order.levels))
+        return outcome
 
     def close(self) -> None:
         """End the launcher, say farewell to the guard, delete the run's folders, close the journal.
@@ -209,9 +206,11 @@ def _undo_at_close(stack: ExitStack, journal: Journal, undos: list[Undo]) -> Non
 
 @contextmanager
 def _errors_for_users() -> Iterator[None]:
-    """Without a guard or a journal nothing may be held."""
+    """Without a guard or a journal nothing may be held, and without its launcher an agent is of no use."""
     try:
         yield
+    except LauncherGone as exc:
+        raise CannotExecute(f"the sandbox launcher ended: {exc}", hint="insitu resume RUN") from exc
     except (NoGuard, NoJournal) as exc:
         raise CannotExecute(exc.message, hint=exc.remedy) from exc
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from insitu.injectors import neighbours, recovery, session
 from insitu.injectors.confinement import NO_CAPS, Caps
 from insitu.injectors.errors import NoJournal
-from insitu.injectors.journal import Header, Journal, boot_id, state_folder
+from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.oversight import Oversight
 from insitu.injectors.processes import Process, command_of
@@ -116,7 +116,7 @@ def local_cluster(
     run_directory: Path,
     outside_writes_bytes: float = 256e6,
     caps: Caps = NO_CAPS,
-    admit: Callable[[Sequence[Header]], None] | None = None,
+    admit: Callable[[Sequence[Header]], None] = lambda _: None,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[LocalCluster]:
     """Start ray on loopback with a fresh token, and an agent on it.
@@ -130,7 +130,8 @@ def local_cluster(
     caps
         Most that the run may take of the node.
     admit
-        Called with the other runs that go first on this node, once this one's journal shows it; raises to refuse.
+        Called with the other runs that execute on this node, just before this one's journal shows it; raises to
+        refuse.
     check
         Called every half second while the agent is at work; raises to end that.
 
@@ -153,9 +154,7 @@ def local_cluster(
         caps=caps,
     )
     with _errors_for_users(), ExitStack() as stack:
-        journal = stack.enter_context(Journal(state_folder(), header))
-        if admit is not None:
-            admit(neighbours.before(header, neighbours.other_runs(run)))
+        journal = stack.enter_context(neighbours.begin(header, admit))
         # a guard of its own: ray takes seconds to start, and may be killed meanwhile;
         # suspended by the user, this process holds nothing itself: its agent ends the trial at hand
         stack.enter_context(Lease(journal.path, endures_silence=True))
@@ -177,7 +176,16 @@ def _errors_for_users() -> Iterator[None]:
         raise CannotExecute(exc.message, hint=exc.remedy) from exc
 
 
-def _leave(journal: Journal, intent: int, within_s: float = 10.0) -> None:
+def _leave(journal: Journal, intent: int) -> None:
+    """Clear away, to the end: a first request to end may come in its midst, and has no second one follow."""
+    try:
+        _clear_away(journal, intent)
+    except KeyboardInterrupt:
+        _clear_away(journal, intent)
+        raise
+
+
+def _clear_away(journal: Journal, intent: int, within_s: float = 10.0) -> None:
     """See that nothing of the run is left: ray's processes and folder, and what a killed agent held.
 
     The agent's guard does the latter; if that has been killed, too, this command does.

@@ -45,6 +45,27 @@ class PaperJournal(Journal):
 
 
 @dataclass(frozen=True, slots=True)
+class DataSteps:
+    """What making one file of the run's data takes.
+
+    Attributes
+    ----------
+    group, scratch, undos
+        As of a trial.
+    program
+        Its stdout becomes the file.
+    file
+        Where that is then.
+    """
+
+    group: tuple[str, ...]
+    scratch: tuple[str, ...]
+    undos: tuple[str, ...]
+    program: Launch
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrialSteps:
     """What the trials of one assignment take.
 
@@ -103,7 +124,7 @@ class Rehearsal:
     namespaces: tuple[str, ...]
     view: tuple[str, ...]
     environment: tuple[str, ...]
-    data: tuple[Launch, ...]
+    data: tuple[DataSteps, ...]
     trials: tuple[TrialSteps, ...]
 
 
@@ -134,7 +155,7 @@ def rehearse(
     place = Place(inside, workspace, actuators_for(inside, work, journal), owner.prefix)
     unprivileged = not node.privileged
     try:
-        rehearsed = tuple(_trials(plan, trials, place))
+        data, rehearsed = tuple(_data(plan, place)), tuple(_trials(plan, trials, place))
     except InjectorError as exc:
         raise CannotExecute(exc.message, hint=exc.remedy or None) from exc
     return Rehearsal(
@@ -148,9 +169,21 @@ def rehearse(
         namespaces=("mount", "pid", "net", "ipc", "uts", *(("user",) if unprivileged else ())),
         view=tuple(f"{one.path} ({one.how.value})" for one in filesystem.survey(unprivileged)),
         environment=tuple(f"{name}={text}" for name, text in place.environment.items()),
-        data=tuple(place.data(program, plan.guards) for _, program in data_programs(plan)),
+        data=data,
         trials=rehearsed,
     )
+
+
+def _data(plan: Plan, place: Place) -> Iterator[DataSteps]:
+    for number, (name, program) in enumerate(data_programs(plan)):
+        steps = place.steps(f"d{number}", (), plan.guards)
+        yield DataSteps(
+            group=steps.group.lines(),
+            scratch=place.workspace.describe_trial(synchronous=steps.treatment.synchronous_scratch),
+            undos=tuple(map(str, steps.undos)),
+            program=place.data(program, plan.guards),
+            file=str(place.workspace.data / name),
+        )
 
 
 def _trials(plan: Plan, trials: Sequence[PlannedTrial], place: Place) -> Iterator[TrialSteps]:

@@ -95,7 +95,10 @@ class Launcher:
         readable, _, _ = select.select([own, *others], [], [], max(0.0, timeout_s))
         if own not in readable:
             return None
-        message = protocol.receive(self._connection)
+        try:
+            message = protocol.receive(self._connection)
+        except ConnectionResetError:  # it was killed before it had read what was sent to it
+            message = None
         if message is None:
             raise LauncherGone(f"launcher {self.pid} ended")
         return message
