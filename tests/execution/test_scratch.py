@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
 from insitu.injectors.deletion import delete
 from insitu.orchestrator.execution.scratch import ScratchUse
+from tests.ordinary_user import ids, run_python
 
 _HIDE = """
 import os, sys
@@ -85,3 +88,34 @@ def test_open_files_that_are_in_no_folder_are_counted_once(tmp_path: Path) -> No
 def test_what_is_not_there_has_no_size(tmp_path: Path) -> None:
     with closing(ScratchUse(tmp_path / "nothing", lambda: [os.getpid()])) as use:
         assert use.look() == 0
+
+
+_AS_AN_ORDINARY_USER = """
+import sys, time
+from contextlib import closing
+from pathlib import Path
+from insitu.injectors.processes import members
+from insitu.orchestrator.execution.scratch import ScratchUse
+from tests.execution.sandboxed import launcher_in, prepare, protocol
+folder, hide = Path(sys.argv[1]), sys.argv[2]
+with launcher_in(folder) as launcher:
+    launcher.launch(prepare(folder, ("python3", "-c", hide, str(folder / "scratch")), {}))
+    init = launcher.next_message(20.0).init
+    said = folder / "scratch/stdout"
+    while not said.exists() or not said.stat().st_size:
+        time.sleep(0.01)
+    with closing(ScratchUse(folder / "scratch", lambda: members((), init))) as use:
+        print(use.look())
+"""
+
+
+def test_an_ordinary_user_s_subject_without_control_groups_is_counted() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="scratch-"))
+    os.chown(folder, *ids())
+    try:
+        hide = _UNLINKED.replace("sys.stdin.read()", "import time; time.sleep(60)")
+        done = run_python(["-c", _AS_AN_ORDINARY_USER, str(folder), hide])
+        assert done.returncode == 0, done.stderr
+        assert float(done.stdout) >= 4 << 20
+    finally:
+        shutil.rmtree(folder)
