@@ -78,8 +78,8 @@ def hard_deadline_s(order: TrialOrder) -> float:
 
 
 def data_deadline_s(programs: int, guards: Guards) -> float:
-    """Likewise for the commands that make the run's data."""
-    return programs * (trial.data_timeout_s(guards) + _PROGRAM_ALLOWANCE_S)
+    """Likewise for the commands that make the run's data, of which there may be none, and the wait before them."""
+    return _PROGRAM_ALLOWANCE_S + programs * (trial.data_timeout_s(guards) + _PROGRAM_ALLOWANCE_S)
 
 
 class NodeAgent:
