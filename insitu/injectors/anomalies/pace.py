@@ -1,7 +1,8 @@
 """A worker's clock: when it works, whatever came of the work before.
 
 Deadlines are absolute times of the monotonic clock. What was missed (asleep too long, or waiting for the
-resource) is not made up for, but for 2 ms of a stretch: demand does not depend on the outcome.
+resource) is not made up for, but for 2 ms of a stretch: demand does not depend on the outcome. What the hypervisor
+took from a stretch of processor work is, as far as half the pause after it goes: nobody else had that time.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Beat:
 Pace = Cycle | Beat
 _WAKE_UP_S = 0.0005
 """By which a stretch may be moved, but not shortened, when the timer wakes its worker late."""
+_FORGIVEN_S = 0.002
+"""By which a stretch of processor work may end late whatever the reason."""
 _TIE = 1e-6
 """Beats by which a step may end late for the next one: what adding times rounds off."""
 
@@ -94,42 +97,75 @@ def keep_working(
     Parameters
     ----------
     waited_s
-        Time that this process has waited for a processor, ever.
+        Time that this process has waited for a processor, ever; not a number where that is unknown.
     """
     if sleep_until(begin) >= end:
         return
     if isinstance(pace, Beat):
         _step_by_step(work, mark, pace, begin, end, waited_s)
     elif pace.duty >= 1:
-        _stretch(work, mark, begin, end, time.thread_time())
+        _stretch(work, mark, _Stretch(begin, end, time.thread_time()), waited_s)
     else:
-        _on_and_off(work, mark, pace, begin, end)
+        _on_and_off(work, mark, pace, begin, end, waited_s)
 
 
-def _stretch(work: Work, mark: Mark, on: float, off: float, ran_before: float) -> float:
-    """Work without a pause until `off`; gives this thread's processor time then.
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """When to work: `on` to `off` by the clock.
+
+    Attributes
+    ----------
+    ran_before
+        Processor time of this thread at the end of the stretch before.
+    room_s
+        By which it may end late, to make up for interruptions.
+    """
+
+    on: float
+    off: float
+    ran_before: float
+    room_s: float = 0.0
+
+
+def _stretch(work: Work, mark: Mark, stretch: _Stretch, waited_s: Callable[[], float]) -> float:
+    """Work without a pause; gives this thread's processor time then.
 
     Processor work ends when the thread has run for as long as it was to, waking up and going to sleep
-    included, at most half a millisecond before or after `off`: interruptions are made up for, waiting is not.
+    included, half a millisecond early at most. What an interruption or the hypervisor took is made up for;
+    waiting for a processor is not, but for 2 ms.
 
     What counts is the time from `on` to `off`, and what the last step took beyond that: of a step that moves
     bytes all of it, else only the time on a processor. A worker that waits for one cannot see that its time is
     up, but it asks for no more than the clock says.
     """
     now = time.monotonic()
+    on, off = stretch.on, stretch.off
     mark.begin(now, on, off)
     step, size = work.step, work.size
-    early, late = (_WAKE_UP_S, 0.002) if work.by_processor else (0.0, 0.0)
-    while now < off - early or (now < off + late and time.thread_time() - ran_before < off - on):
+    early = _WAKE_UP_S if work.by_processor else 0.0
+    waited_before = waited_s()
+    while now < off - early or (work.by_processor and _is_short(stretch, now, waited_before, waited_s)):
         step()
         now = time.monotonic()
         mark.progress(size, now)
     ran = time.thread_time()
-    mark.end(max(ran - ran_before, off - on) if work.by_processor else max(now, off) - on)
+    mark.end(max(ran - stretch.ran_before, off - on) if work.by_processor else max(now, off) - on)
     return ran
 
 
-def _on_and_off(work: Work, mark: Mark, cycle: Cycle, begin: float, end: float) -> None:
+def _is_short(stretch: _Stretch, now: float, waited_before: float, waited_s: Callable[[], float]) -> bool:
+    """Whether a thread has run for less than it was to, for no fault of its own, and may go on."""
+    missing_s = stretch.off - stretch.on - (time.thread_time() - stretch.ran_before)
+    if missing_s <= 0:
+        return False
+    if now < stretch.off + _FORGIVEN_S:
+        return True
+    return now < stretch.off + stretch.room_s and missing_s > waited_s() - waited_before  # not if that is unknown
+
+
+def _on_and_off(
+    work: Work, mark: Mark, cycle: Cycle, begin: float, end: float, waited_s: Callable[[], float]
+) -> None:
     """Be at work in the part of each period that is this worker's; late ones are not made up for."""
     number = -1  # the stretch that an endless cycle would be in when the window begins
     ran = time.thread_time()
@@ -143,7 +179,8 @@ def _on_and_off(work: Work, mark: Mark, cycle: Cycle, begin: float, end: float) 
         if on < off:
             if (now := sleep_until(on)) < off:
                 shift = min(now - on, _WAKE_UP_S)
-                ran = _stretch(work, mark, on + shift, min(off + shift, end), ran)
+                room_s = min((1 - cycle.duty) * cycle.period_s / 2, end - off)
+                ran = _stretch(work, mark, _Stretch(on + shift, min(off + shift, end), ran, room_s), waited_s)
             else:  # asleep, or waiting for a processor: the kernel's counters tell which
                 mark.end(off - on)
         number += 1
@@ -166,7 +203,8 @@ def _step_by_step(
         now = sleep_until(due)
         late_s = now - due
         if late_s >= beat.every_s:
-            waiting_s = min(late_s, waited_s() - waited_before)
+            waiting_s = waited_s() - waited_before
+            waiting_s = 0.0 if math.isnan(waiting_s) else min(late_s, waiting_s)
             number += int((late_s - waiting_s) / beat.every_s)
             late = max(0, int((now - begin - beat.offset_s) / beat.every_s) - number)
             mark.offer(late * work.size)

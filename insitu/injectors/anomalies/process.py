@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 
@@ -26,7 +27,7 @@ def end_after(seconds: float) -> None:
 
 
 class OwnWaiting:
-    """Time that the calling process has waited for a processor; 0 where the kernel does not count it."""
+    """Time that the calling process has waited for a processor; not a number where nobody counts it."""
 
     def __init__(self) -> None:
         try:
@@ -36,9 +37,9 @@ class OwnWaiting:
 
     def __call__(self) -> float:
         if self._file < 0:
-            return 0.0
+            return math.nan
         words = os.pread(self._file, 256, 0).split()
-        return int(words[1]) / 1e9 if len(words) > 1 else 0.0
+        return int(words[1]) / 1e9 if len(words) > 1 else math.nan
 
 
 def wake_on_time() -> None:
