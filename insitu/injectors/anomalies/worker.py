@@ -46,6 +46,7 @@ class Ends:
 def work(order: StartLoad, ends: Ends, index: int) -> None:
     """Be worker number `index` of a load."""
     end_after(order.deadline_s)
+    os.setsid()  # the kernel shares processors out by session where there are no groups: each worker counts as one
     wake_on_time()
     load = order.load
     board = Board(ends.board, load.workers, len(load.windows or ()))
