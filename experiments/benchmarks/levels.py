@@ -50,7 +50,7 @@ class Row:
 
 
 def cores() -> Iterator[Row]:
-    """Busy processes under a quota; one of all the processors that there are is slack, since the kernel needs some."""
+    """Busy processes under a quota; one of all processors is slack, since the kernel needs some."""
     for level in CORES:
         target = CPU_TARGET if level < (os.cpu_count() or 1) else None
         for count in (1, 4):
