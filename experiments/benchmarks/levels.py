@@ -135,7 +135,7 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
 
 
 CLAIMS = {
-    "cores": ("cpu.cores, 0.1 to 2 cores, 1 and 4 processes", f"within {CPU_TARGET:.0%}"),
+    "cores": ("cpu.cores, 0.1 to 2 cores, less than all, 1 and 4 processes", f"within {CPU_TARGET:.0%}"),
     "read": ("disk.read_rate, 1 to 200 MB/s", f"within {DISK_TARGET:.0%}"),
     "write": ("disk.write_rate, 1 to 200 MB/s", f"within {DISK_TARGET:.0%}"),
     "read-requests": ("disk.read_iops, 10 to 5000 1/s", f"within {DISK_TARGET:.0%}"),

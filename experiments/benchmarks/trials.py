@@ -15,9 +15,10 @@ from insitu.injectors import cgroups
 from insitu.injectors.cgroups import GroupPlan
 from insitu.injectors.contract import new_run_id
 from insitu.injectors.errors import UndoFailed
-from insitu.injectors.journal import Header, Journal, boot_id, state_folder
+from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease
 from insitu.injectors.processes import start_time
+from insitu.injectors.state_folder import state_folder
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder

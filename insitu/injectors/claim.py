@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from insitu.injectors.journal import Entries, decode, encode, open_own, read_all, sync_folders
+from insitu.injectors.journal import Entries, decode, encode, open_own, read_all
+from insitu.injectors.state_folder import sync_folders
 
 
 class Claim:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from insitu.injectors import session
 from insitu.injectors.contract import RUN_ID
-from insitu.injectors.journal import state_folder
 from insitu.injectors.processes import Process, all_pids, command_of, environment_of
 from insitu.injectors.recovery import MARK
+from insitu.injectors.state_folder import state_folder
 
 _RUN = re.compile(rf"(?<![\w-]){MARK}({RUN_ID})(?!\w)")
 """Whatever else begins with the mark is somebody else's, such as a folder named after this program."""

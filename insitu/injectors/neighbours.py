@@ -13,6 +13,7 @@ from pathlib import Path
 from insitu.injectors import journal, recovery
 from insitu.injectors.errors import ForeignState, NoJournal
 from insitu.injectors.journal import Header, Journal
+from insitu.injectors.state_folder import make_durable_folder, problem_named, state_folder
 
 _LOOK_AGAIN_S = 0.01
 _LOCK = "begin.lock"
@@ -49,7 +50,7 @@ def begin(
     NoJournal
         If the folder takes no journal, or another run has not got further in that time: it is stopped.
     """
-    here = folder or journal.state_folder()
+    here = folder or state_folder()
     with _alone(here, within_s):
         admit(other_runs(header.run, here))
         return Journal(here, header)
@@ -62,8 +63,8 @@ def _alone(folder: Path, within_s: float) -> Iterator[None]:
     NFS locks only what is open for writing, which no folder can be: there it is a file, which stays.
     """
     with ExitStack() as stack:
-        with journal.problem_named(folder):
-            journal.make_durable_folder(folder)
+        with problem_named(folder):
+            make_durable_folder(folder)
             try:
                 is_ours = _lock(_opened(folder, os.O_RDONLY | os.O_DIRECTORY, stack), within_s)
             except OSError as exc:

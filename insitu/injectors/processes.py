@@ -131,9 +131,8 @@ def _with_descendants(pid: int) -> list[int]:
     while pending:
         pid = pending.pop()
         with contextlib.suppress(OSError):  # it has ended
-            for task in os.listdir(
-                f"/proc/{pid}/task"
-            ):  # the kernel lists children by the thread that forked them
+            # the kernel lists children by the thread that forked them
+            for task in os.listdir(f"/proc/{pid}/task"):
                 pending += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
             found.append(pid)
     return found

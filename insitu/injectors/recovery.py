@@ -12,8 +12,9 @@ from pathlib import Path
 from insitu.injectors import session
 from insitu.injectors.claim import Claim
 from insitu.injectors.errors import ForeignState, InjectorError, UndoFailed
-from insitu.injectors.journal import Header, read, state_folder, touched_folders
+from insitu.injectors.journal import Header, read, touched_folders
 from insitu.injectors.processes import Process, start_time
+from insitu.injectors.state_folder import state_folder
 from insitu.injectors.undo import Result, carry_out_each
 
 MARK = "insitu-"

@@ -15,9 +15,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from insitu.injectors import cgroups
-from insitu.injectors.journal import Header, Journal, boot_id, state_folder
+from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease
 from insitu.injectors.processes import command_of, start_time
+from insitu.injectors.state_folder import state_folder
 from insitu.injectors.undo import Undo, UndoKind
 
 GUARD = "insitu.injectors.guard"

@@ -31,10 +31,9 @@ from insitu.injectors.journal import (
     machine,
     process_namespace,
     read,
-    state_folder,
-    try_out,
 )
 from insitu.injectors.processes import start_time
+from insitu.injectors.state_folder import state_folder, try_out
 from insitu.injectors.undo import Undo, UndoKind
 
 HEADER = Header("r1", os.getpid(), start_time(os.getpid()), boot_id(), "/runs/r1")

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import typer
 
-from insitu.injectors.journal import state_folder
+from insitu.injectors.state_folder import state_folder
 from insitu.orchestrator.cli import leftovers
 from insitu.orchestrator.cli.leftovers import Found, Kept
 from insitu.orchestrator.errors import CannotExecute

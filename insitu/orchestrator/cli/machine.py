@@ -104,12 +104,12 @@ def require_state_folder(*, dry: bool = False) -> None:
     CannotExecute
         If they cannot.
     """
-    from insitu.injectors import journal
     from insitu.injectors.errors import NoJournal
+    from insitu.injectors.state_folder import look_over, state_folder, try_out
     from insitu.orchestrator.errors import CannotExecute
 
     try:
-        (journal.look_over if dry else journal.try_out)(journal.state_folder())
+        (look_over if dry else try_out)(state_folder())
     except NoJournal as exc:
         raise CannotExecute(exc.message, hint=exc.remedy) from exc
 

@@ -28,7 +28,7 @@ def recover(
         listing.show(as_json=as_json)
         return
     from insitu.injectors import recovery
-    from insitu.injectors.journal import state_folder
+    from insitu.injectors.state_folder import state_folder
     from insitu.orchestrator.cli import leftovers
     from insitu.orchestrator.errors import NodeDirty
 

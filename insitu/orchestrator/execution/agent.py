@@ -14,10 +14,11 @@ from pathlib import Path
 from insitu.injectors.confinement import NO_CAPS, Caps, Confinement, confined
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError, NoJournal, UndoFailed
-from insitu.injectors.journal import Header, Journal, boot_id, state_folder
+from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.node import survey
 from insitu.injectors.processes import Process, start_time
+from insitu.injectors.state_folder import state_folder
 from insitu.injectors.undo import Undo, UndoKind, carry_out_all
 from insitu.orchestrator.errors import CannotExecute, NodeDirty, Postponed
 from insitu.orchestrator.execution import trial

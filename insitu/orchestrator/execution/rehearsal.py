@@ -15,7 +15,8 @@ from pathlib import Path
 from insitu.injectors import confinement, guard, recovery
 from insitu.injectors.contract import Node
 from insitu.injectors.errors import InjectorError
-from insitu.injectors.journal import Header, Journal, boot_id, read, state_folder
+from insitu.injectors.journal import Header, Journal, boot_id, read
+from insitu.injectors.state_folder import state_folder
 from insitu.injectors.undo import Undo
 from insitu.orchestrator.errors import CannotExecute
 from insitu.orchestrator.execution.actuators import actuators_for

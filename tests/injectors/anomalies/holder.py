@@ -15,10 +15,11 @@ from insitu.injectors.actuator import Host
 from insitu.injectors.anomalies import variables
 from insitu.injectors.anomalies.actuator import LoadActuator
 from insitu.injectors.anomalies.load import Loads
-from insitu.injectors.journal import Header, Journal, boot_id, state_folder
+from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease
 from insitu.injectors.node import survey
 from insitu.injectors.processes import start_time
+from insitu.injectors.state_folder import state_folder
 from tests.injectors.anomalies.held import children_of, servers
 
 
