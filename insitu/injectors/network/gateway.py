@@ -8,8 +8,8 @@ were made in the host's. So nothing of the host's configuration changes, and all
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -101,22 +101,19 @@ class Gateway:
         self.ends = ends = Ends.of(order.init, room, has_ipv6=order.has_ipv6)
         self._host_socket = host_socket
         self._loop = Loop()
-        self._asked_to_end = False
         self.gauges = Gauges() if order.link.alters_packets else None
         self.tuns: tuple[int, int] | None = None
+        self._line: int | None = None
         if order.link.alters_packets and order.link.by_line:
             self.tuns = ends.connect_by_line(order.name, order.link)
         else:
             ends.connect_directly(order.name, order.link)
         shaping.shape(ends.in_subject, ends.room.netlink, order.link)
         self._relay(order.name, host_services())
-        if self.gauges is not None:
-            probing = ends.subject_socket(*_DATAGRAMS), socket.socket(*_DATAGRAMS)
-            Probes(self._loop, self.gauges, *probing)
-            if self.tuns is not None:
-                process = (waiting or Line()).start(*self.tuns, order.link, self.gauges, order.seed)
-                self._loop.watch(process, lambda: sys.exit("the delay line ended"))
-        if self.tuns is None and waiting is not None:
+        if self.gauges is not None and self.tuns is not None:
+            self._line = (waiting or Line()).start(*self.tuns, order.link, self.gauges, order.seed)
+            self._loop.watch(self._line, lambda: sys.exit("the delay line ended"))
+        elif waiting is not None:
             waiting.close()
 
     def _relay(self, name: str, services: tuple[Service, ...]) -> None:
@@ -133,23 +130,30 @@ class Gateway:
         for waiting in room.receivers:
             self._loop.watch(waiting.fileno(), lambda waiting=waiting: self._receive(waiting))  # type: ignore[misc]
 
-    def run(self, asked_to_end: int) -> None:
-        """Relay until an event (eventfd) is set, and then as long as something that the subject sent is under way.
+    def run(self, agent: socket.socket, tell_late: Callable[[], None]) -> None:
+        """Relay until there is a message of the agent's, and then what its subject has sent before.
 
-        Whoever sets it must not wait for ever: the other side may take nothing.
+        Parameters
+        ----------
+        tell_late
+            Called before that rest, if there is one; somebody else must put an end to it, since the other side may
+            take nothing.
         """
-        self._loop.watch(asked_to_end, lambda: self._end_if_asked(asked_to_end))
-        while not self._asked_to_end:
+        if self.gauges is not None:
+            Probes(self._loop, self.gauges, self.ends.subject_socket(*_DATAGRAMS), socket.socket(*_DATAGRAMS))
+        messages: list[bytes] = []
+        self._loop.watch(agent.fileno(), lambda: messages.extend(_waiting_in(agent)))
+        while not messages:
             self._loop.turn()
         while self._loop.turn(patience_s=0.0):
             pass
-        while self._carries_last_words():
-            self._loop.turn()
-
-    def _end_if_asked(self, asked_to_end: int) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(asked_to_end)
-            self._asked_to_end = True
+        if self._carries_last_words():
+            tell_late()
+            while self._carries_last_words():
+                self._loop.turn()
+        if self._line is not None:  # it would end with this process, but after it
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._line, signal.SIGKILL)
 
     def _carries_last_words(self) -> bool:
         """Whether a connection of a subject that has ended still has bytes, or its own end, to pass on."""
@@ -197,6 +201,14 @@ class Gateway:
         outer.setblocking(False)
         outer.connect((str(where[0]), where[1]))
         return answering(transparent(flow.family, socket.SOCK_DGRAM), target, source), outer
+
+
+def _waiting_in(connection: socket.socket) -> tuple[bytes, ...]:
+    """Begin of the next message, which stays there; empty at the end of all, nothing if there is none yet."""
+    try:
+        return (connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT),)
+    except BlockingIOError:
+        return ()
 
 
 def _flow(source: Peer, target: Peer) -> Flow:

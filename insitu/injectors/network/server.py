@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import pickle
 import select
@@ -33,9 +34,9 @@ from insitu.injectors.network.socket_table import Service
 _LARGEST = 1 << 18
 _SLOW_TO_CLOSE, _TUNS = b"s", b"t"
 """What a gateway gives to keep."""
-_TOLD, _TOLD_BY_LINE, _DONE = b"o", b"l", b"d"
-"""What a gateway says: it has its order, for a link without or with a delay line; nothing of its subject is under
-way any more, and it may be ended."""
+_TOLD, _TOLD_BY_LINE, _LATE, _DONE = b"o", b"l", b"e", b"d"
+"""What a gateway says: it has its order, for a link without or with a delay line; it is to end, but something of
+its subject is under way; nothing is any more, and it may be ended."""
 _LAST_WORDS_S = 1.0
 """How long what a subject sent before it ended may take to leave its link."""
 
@@ -48,26 +49,26 @@ class _Gateway:
     ----------
     talk
         By it the process asks for sockets of the host's network, and for what can be reached there.
-    asked_to_end
-        An event (eventfd): it is to end when nothing that its subject sent is under way.
     keepsakes
         Open files of its own that take the kernel a while to close; they are closed when nobody waits.
     tuns
         Those of its interfaces, if it has a delay line.
-    told, by_line
-        It has an order, and that is for a link with a delay line.
-    done
-        It has ended, or has nothing left to do.
+    by_line
+        It has an order for a link with a delay line.
+    over_by
+        When it is ended, by the monotonic clock, even if something that its subject sent is under way; infinity
+        until it is asked to end.
+    gone
+        It has ended by itself.
     """
 
     pid: int
     talk: socket.socket
-    asked_to_end: int
     keepsakes: list[int] = field(default_factory=list)
     tuns: list[int] = field(default_factory=list)
-    told: bool = False
     by_line: bool = False
-    done: bool = False
+    over_by: float = math.inf
+    gone: bool = False
 
 
 def serve(agent: socket.socket) -> None:
@@ -75,50 +76,55 @@ def serve(agent: socket.socket) -> None:
     namespaces.adopt_orphans()
     gc.freeze()  # what is shared with the forked ones stays so
     gateway = _fork(agent, by_line=False)
-    while _is_answered(agent, gateway):
-        early = _finish(gateway, agent)
-        protocol.send(agent, protocol.Ended(early))
+    while _attend(gateway, agent):
+        early = _end(gateway)
+        asked = _is_asked_to_end(agent)
+        if asked:
+            protocol.send(agent, protocol.Ended(early))
         _close(gateway)
+        if not asked:
+            return
         gateway = _fork(agent, by_line=gateway.by_line)  # the trials of a run have the same variables
     _end(gateway)
     _close(gateway)
 
 
-def _is_answered(agent: socket.socket, gateway: _Gateway) -> bool:
-    """Give a gateway what it wishes until the agent asks for its end; false if the agent has gone instead."""
+def _attend(gateway: _Gateway, agent: socket.socket) -> bool:
+    """Give a gateway what it wishes until it has ended or may be; false if the agent has gone instead.
+
+    In place the host's kernel goes on sending what a program wrote before it ended; a link ends with its gateway.
+    So the gateway waits until that has left the link, unless it takes long.
+    """
     poller = select.poll()
-    poller.register(agent, 0)  # the order is for the gateway
+    poller.register(agent, 0)  # its messages are for the gateway
     poller.register(gateway.talk, select.POLLIN)
-    while True:
-        ready = dict(poller.poll())
+    while not gateway.gone and (left_s := gateway.over_by - time.monotonic()) > 0:
+        ready = dict(poller.poll(None if math.isinf(left_s) else left_s * 1e3))
         if gateway.talk.fileno() in ready:
             _grant(gateway)
-            if gateway.told:
-                poller.modify(agent, select.POLLIN)
-            if gateway.done:
-                poller.unregister(gateway.talk)
-                poller.modify(agent, select.POLLIN)
-        elif agent.fileno() in ready:
-            message, _ = protocol.receive(agent)
-            if not isinstance(message, protocol.Make):
-                return isinstance(message, protocol.End)
-            protocol.send(
-                agent, protocol.Refused("the gateway ended before it was asked for", "insitu resume RUN")
-            )
+        elif ready:
+            return False
+    return True
+
+
+def _is_asked_to_end(agent: socket.socket) -> bool:
+    """Take the agent's request to end a link, whose gateway may have ended before; false if the agent has gone."""
+    while isinstance(message := protocol.receive(agent)[0], protocol.Make):
+        protocol.send(agent, protocol.Refused("the gateway ended before it was asked for", "insitu resume RUN"))
+    return isinstance(message, protocol.End)
 
 
 def _fork(agent: socket.socket, *, by_line: bool) -> _Gateway:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    asked_to_end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
     parent, has_ipv6 = os.getpid(), host_view.has_ipv6()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _be_gateway(agent, theirs, asked_to_end, parent, has_ipv6=has_ipv6, by_line=by_line)
+        _be_gateway(agent, theirs, parent, has_ipv6=has_ipv6, by_line=by_line)
     theirs.close()
     os.setpgid(pid, pid)  # with the delay line, if it starts one
     memory.own_pages()  # the fork has made each of them a shared one, here as there
-    return _Gateway(pid, ours, asked_to_end)
+    return _Gateway(pid, ours)
 
 
 def _grant(gateway: _Gateway) -> None:
@@ -127,12 +133,16 @@ def _grant(gateway: _Gateway) -> None:
         wish, files, _, _ = socket.recv_fds(gateway.talk, 8, 2)
     except ConnectionResetError:  # it has ended before it read everything
         wish, files = b"", []
-    if wish in (b"", _DONE):  # it has ended, or will be
-        gateway.done = True
+    if wish == _DONE:
+        gateway.over_by = time.monotonic()
+    elif not wish:
+        gateway.gone = True
     elif wish in (_TOLD, _TOLD_BY_LINE):
-        gateway.told, gateway.by_line = True, wish == _TOLD_BY_LINE
+        gateway.by_line = wish == _TOLD_BY_LINE
         with contextlib.suppress(BrokenPipeError):  # it has refused already
             gateway.talk.send(pickle.dumps(host_view.services()))
+    elif wish == _LATE:
+        gateway.over_by = time.monotonic() + _LAST_WORDS_S
     elif files:
         (gateway.tuns if wish == _TUNS else gateway.keepsakes).extend(files)
     else:
@@ -165,6 +175,9 @@ class _Wishes:
     def told(self, *, by_line: bool) -> None:
         self._connection.send(_TOLD_BY_LINE if by_line else _TOLD)
 
+    def late(self) -> None:
+        self._connection.send(_LATE)
+
     def done(self) -> None:
         self._connection.send(_DONE)
 
@@ -175,7 +188,6 @@ class _Wishes:
 def _be_gateway(
     agent: socket.socket,
     talk: socket.socket,
-    asked_to_end: int,
     parent: int,
     *,
     has_ipv6: bool,
@@ -208,15 +220,14 @@ def _be_gateway(
         except (OSError, InjectorError) as exc:
             protocol.send(agent, _refusal(exc))
             os._exit(1)
-        wishes.keep(_SLOW_TO_CLOSE, gateway.slow_to_close)
-        if gateway.tuns:
-            wishes.keep(_TUNS, *gateway.tuns)
         files = [gateway.ends.in_subject.fileno(), gateway.ends.room.netlink.fileno()]
         if gateway.gauges is not None:
             files.append(gateway.gauges.descriptor)
         protocol.send(agent, protocol.Made(), tuple(files))
-        agent.close()
-        gateway.run(asked_to_end)
+        wishes.keep(_SLOW_TO_CLOSE, gateway.slow_to_close)
+        if gateway.tuns:
+            wishes.keep(_TUNS, *gateway.tuns)
+        gateway.run(agent, wishes.late)
         wishes.done()
         os._exit(0)
     except BaseException:
@@ -231,28 +242,8 @@ def _refusal(problem: OSError | InjectorError) -> protocol.Refused:
     return protocol.Refused(f"the kernel refuses a network link: {problem}", "insitu doctor")
 
 
-def _finish(gateway: _Gateway, agent: socket.socket) -> str:
-    """Let a gateway end, and give how it ended if it had before.
-
-    In place the host's kernel goes on sending what a program wrote before it ended; a link ends with its gateway.
-    So the gateway waits until that has left the link, unless it takes long.
-    """
-    ended, status = os.waitpid(gateway.pid, os.WNOHANG)
-    if not ended:
-        os.eventfd_write(gateway.asked_to_end, 1)
-        deadline = time.monotonic() + _LAST_WORDS_S
-        while not gateway.done and (left_s := deadline - time.monotonic()) > 0:
-            readable, _, _ = select.select([agent, gateway.talk], [], [], left_s)
-            if agent in readable:  # it has ended, too
-                break
-            if readable:
-                _grant(gateway)
-    _end(gateway)
-    return f"the gateway ended by itself (status {os.waitstatus_to_exitcode(status)})" if ended else ""
-
-
-def _end(gateway: _Gateway) -> None:
-    """End a gateway, and wait for it.
+def _end(gateway: _Gateway) -> str:
+    """End a gateway, and wait for it; gives how it ended if it had before it was asked to.
 
     Its subject's namespace is about to end, too. Where this process is killed instead, the kernel closes the
     files, and removes the interfaces with the last of them.
@@ -261,14 +252,18 @@ def _end(gateway: _Gateway) -> None:
         tun.leave_to_namespace(descriptor)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(gateway.pid, signal.SIGKILL)
+    _, status = os.waitpid(gateway.pid, 0)
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-gateway.pid, 0)
+    if gateway.gone and math.isinf(gateway.over_by):
+        return f"the gateway ended by itself (status {os.waitstatus_to_exitcode(status)})"
+    return ""
 
 
 def _close(gateway: _Gateway) -> None:
     gateway.talk.close()
-    for descriptor in (gateway.asked_to_end, *gateway.tuns, *gateway.keepsakes):
+    for descriptor in (*gateway.tuns, *gateway.keepsakes):
         os.close(descriptor)
 
 
