@@ -25,6 +25,7 @@ from tests.execution.test_trials import order
 from tests.injectors.network.linked import Linked
 
 _SIZE = 2_000_000
+_ATTEMPTS = 5
 _MBIT = 1e6 / 8
 
 DOWNLOAD = """
@@ -68,6 +69,11 @@ def agent(tmp_path: Path) -> Iterator[NodeAgent]:
 
 
 def download(agent: NodeAgent, url: str, *levels: SetLevel, script: str = DOWNLOAD) -> TrialRecord:
+    """One trial; repeated a few times while the hypervisor takes processors: a link may then be late itself."""
+    for _ in range(_ATTEMPTS - 1):
+        record = agent.run(order("{python}", "-c", script, url, str(_SIZE), levels=levels)).record
+        if not any(reason.startswith("the hypervisor") for reason in record.reasons):
+            return record
     return agent.run(order("{python}", "-c", script, url, str(_SIZE), levels=levels)).record
 
 
