@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,17 +43,35 @@ for _ in range(count - 1): os.wait()
 """Processes that do nothing but use processors, for so many seconds."""
 
 
-_ATTEMPTS = 8
+_PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0)
+_PATIENCE_S = 1200.0
+"""How long all rows of a command wait together for others to leave the machine alone."""
+
+
+@dataclass(slots=True)
+class _Patience:
+    left_s: float = _PATIENCE_S
+
+    def pause(self, seconds: float) -> bool:
+        """Wait, unless that is more than is left."""
+        if seconds > self.left_s:
+            return False
+        self.left_s -= seconds
+        time.sleep(seconds)
+        return True
+
+
+_patience = _Patience()
 
 
 def patiently(once: Callable[[], T], is_disturbed: Callable[[T], bool]) -> T:
     """Do something again while others disturb it, after ever longer pauses; gives what it was like at last."""
-    for attempt in range(1, _ATTEMPTS):
+    found = once()
+    for pause_s in _PAUSES_S:
+        if not is_disturbed(found) or not _patience.pause(pause_s):
+            break
         found = once()
-        if not is_disturbed(found):
-            return found
-        time.sleep(attempt)
-    return once()
+    return found
 
 
 @contextmanager
