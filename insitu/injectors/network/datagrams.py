@@ -12,6 +12,8 @@ from insitu.injectors.network.loop import Loop
 _MOST_FLOWS = 4096
 _IDLE_S, _SWEEP_S = 60.0, 5.0
 _LARGEST = 1 << 16
+AT_ONCE = 64
+"""Datagrams of one flow that are passed on before others have their turn: some send for ever."""
 
 Peer = tuple[str, int]
 
@@ -71,7 +73,7 @@ class Flows:
             return
         source, sink = (flow.inner, flow.outer) if outwards else (flow.outer, flow.inner)
         flow.used_at = time.monotonic()
-        while True:
+        for _ in range(AT_ONCE):
             try:
                 data = source.recv(_LARGEST)
             except BlockingIOError:
@@ -81,6 +83,7 @@ class Flows:
                     self._refused(between)
                 continue
             _send(sink, data)
+        self._loop.again(lambda: self._move(between, outwards=outwards))
 
     def _sweep(self) -> None:
         now = time.monotonic()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from insitu.injectors.network import addresses, shaping, socket_table
-from insitu.injectors.network.datagrams import Flows, Peer, answering
+from insitu.injectors.network.datagrams import AT_ONCE, Flows, Peer, answering
 from insitu.injectors.network.ends import Ends
 from insitu.injectors.network.gauges import Gauges
 from insitu.injectors.network.knocks import Doorkeeper, Wire
@@ -130,14 +130,10 @@ class Gateway:
         for waiting in room.receivers:
             self._loop.watch(waiting.fileno(), lambda waiting=waiting: self._receive(waiting))  # type: ignore[misc]
 
-    def run(self, agent: socket.socket, tell_late: Callable[[], None]) -> None:
-        """Relay until there is a message of the agent's, and then what its subject has sent before.
+    def run(self, agent: socket.socket) -> None:
+        """Relay until there is a message of the agent's, which stays there, and then what its subject sent before.
 
-        Parameters
-        ----------
-        tell_late
-            Called before that rest, if there is one; somebody else must put an end to it, since the other side may
-            take nothing.
+        Somebody else must put an end to that: the other side may take nothing, or send for ever.
         """
         if self.gauges is not None:
             Probes(self._loop, self.gauges, self.ends.subject_socket(*_DATAGRAMS), socket.socket(*_DATAGRAMS))
@@ -147,10 +143,8 @@ class Gateway:
             self._loop.turn()
         while self._loop.turn(patience_s=0.0):
             pass
-        if self._carries_last_words():
-            tell_late()
-            while self._carries_last_words():
-                self._loop.turn()
+        while self._carries_last_words():
+            self._loop.turn()
         if self._line is not None:  # it would end with this process, but after it
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._line, signal.SIGKILL)
@@ -178,7 +172,7 @@ class Gateway:
         return self._where_to(socket.SOCK_STREAM, flow)
 
     def _receive(self, waiting: socket.socket) -> None:
-        while True:
+        for _ in range(AT_ONCE):
             try:
                 data, notes, _, peer = waiting.recvmsg(_LARGEST, 128)
             except BlockingIOError:
@@ -190,6 +184,7 @@ class Gateway:
                 source: Peer = peer[:2]
                 between = (source, target)
                 self._flows.send(between, data, lambda: self._flow(source, target))  # noqa: B023 - called at once
+        self._loop.again(lambda: self._receive(waiting))
 
     def _flow(self, source: Peer, target: Peer) -> tuple[socket.socket, socket.socket]:
         flow = _flow(source, target)
@@ -209,6 +204,8 @@ def _waiting_in(connection: socket.socket) -> tuple[bytes, ...]:
         return (connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT),)
     except BlockingIOError:
         return ()
+    except OSError:  # it was killed, and left something unread
+        return (b"",)
 
 
 def _flow(source: Peer, target: Peer) -> Flow:

@@ -34,9 +34,9 @@ from insitu.injectors.network.socket_table import Service
 _LARGEST = 1 << 18
 _SLOW_TO_CLOSE, _TUNS = b"s", b"t"
 """What a gateway gives to keep."""
-_TOLD, _TOLD_BY_LINE, _LATE, _DONE = b"o", b"l", b"e", b"d"
-"""What a gateway says: it has its order, for a link without or with a delay line; it is to end, but something of
-its subject is under way; nothing is any more, and it may be ended."""
+_TOLD, _TOLD_BY_LINE, _DONE = b"o", b"l", b"d"
+"""What a gateway says: it has its order, for a link without or with a delay line; nothing of its subject is under
+way any more, and it may be ended."""
 _LAST_WORDS_S = 1.0
 """How long what a subject sent before it ended may take to leave its link."""
 
@@ -53,8 +53,8 @@ class _Gateway:
         Open files of its own that take the kernel a while to close; they are closed when nobody waits.
     tuns
         Those of its interfaces, if it has a delay line.
-    by_line
-        It has an order for a link with a delay line.
+    told, by_line
+        It has an order, and that is for a link with a delay line.
     over_by
         When it is ended, by the monotonic clock, even if something that its subject sent is under way; infinity
         until it is asked to end.
@@ -66,6 +66,7 @@ class _Gateway:
     talk: socket.socket
     keepsakes: list[int] = field(default_factory=list)
     tuns: list[int] = field(default_factory=list)
+    told: bool = False
     by_line: bool = False
     over_by: float = math.inf
     gone: bool = False
@@ -96,14 +97,19 @@ def _attend(gateway: _Gateway, agent: socket.socket) -> bool:
     So the gateway waits until that has left the link, unless it takes long.
     """
     poller = select.poll()
-    poller.register(agent, 0)  # its messages are for the gateway
+    poller.register(agent, 0)  # the order is for the gateway
     poller.register(gateway.talk, select.POLLIN)
     while not gateway.gone and (left_s := gateway.over_by - time.monotonic()) > 0:
         ready = dict(poller.poll(None if math.isinf(left_s) else left_s * 1e3))
         if gateway.talk.fileno() in ready:
             _grant(gateway)
-        elif ready:
+            if gateway.told and math.isinf(gateway.over_by):
+                poller.modify(agent, select.POLLIN)
+        elif ready.get(agent.fileno(), 0) & select.POLLHUP:
             return False
+        elif ready:  # the request to end, which the gateway sees, too
+            gateway.over_by = time.monotonic() + _LAST_WORDS_S
+            poller.modify(agent, 0)
     return True
 
 
@@ -138,11 +144,9 @@ def _grant(gateway: _Gateway) -> None:
     elif not wish:
         gateway.gone = True
     elif wish in (_TOLD, _TOLD_BY_LINE):
-        gateway.by_line = wish == _TOLD_BY_LINE
+        gateway.told, gateway.by_line = True, wish == _TOLD_BY_LINE
         with contextlib.suppress(BrokenPipeError):  # it has refused already
             gateway.talk.send(pickle.dumps(host_view.services()))
-    elif wish == _LATE:
-        gateway.over_by = time.monotonic() + _LAST_WORDS_S
     elif files:
         (gateway.tuns if wish == _TUNS else gateway.keepsakes).extend(files)
     else:
@@ -174,9 +178,6 @@ class _Wishes:
 
     def told(self, *, by_line: bool) -> None:
         self._connection.send(_TOLD_BY_LINE if by_line else _TOLD)
-
-    def late(self) -> None:
-        self._connection.send(_LATE)
 
     def done(self) -> None:
         self._connection.send(_DONE)
@@ -227,7 +228,7 @@ def _be_gateway(
         wishes.keep(_SLOW_TO_CLOSE, gateway.slow_to_close)
         if gateway.tuns:
             wishes.keep(_TUNS, *gateway.tuns)
-        gateway.run(agent, wishes.late)
+        gateway.run(agent)
         wishes.done()
         os._exit(0)
     except BaseException:
