@@ -210,6 +210,17 @@ def test_a_delay_line_that_ends_by_itself_is_one_too(actuator: LinkActuator) -> 
             stack.close()
 
 
+def test_a_gateway_that_does_nothing_is_ended_all_the_same(actuator: LinkActuator) -> None:
+    with support.nobody() as init:
+        with actuator.hold(Link(), f"insitu-{RUN}-t1", host(init)):
+            (gateway,) = children(server_of(actuator))
+            started = start_time(gateway)
+            os.kill(gateway, signal.SIGSTOP)
+            began = time.monotonic()
+        assert time.monotonic() - began < 3.0
+        assert start_time(gateway) != started
+
+
 @pytest.mark.parametrize("by_line", [False, True])
 @pytest.mark.parametrize("stopped", [False, True])
 def test_when_the_server_is_killed_nothing_is_left(
