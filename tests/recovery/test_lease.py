@@ -56,7 +56,8 @@ class Run:
 
     def _is_ours(self, pid: int) -> bool:
         """Whether a subject is this run's: its home is a folder of the run."""
-        return any(word.startswith(f"HOME={self.directory}/work/") for word in environment_of(pid))
+        homes = [word.removeprefix("HOME=") for word in environment_of(pid) if word.startswith("HOME=")]
+        return any(Path(home).is_relative_to(self.directory / "work") for home in homes)
 
     def id(self) -> str:
         with RunStore.open(self.directory, read_only=True) as store:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import select
 import signal
 import socket
 import sys
@@ -137,9 +138,9 @@ class Gateway:
         """
         if self.gauges is not None:
             Probes(self._loop, self.gauges, self.ends.subject_socket(*_DATAGRAMS), socket.socket(*_DATAGRAMS))
-        messages: list[bytes] = []
-        self._loop.watch(agent.fileno(), lambda: messages.extend(_waiting_in(agent)))
-        while not messages:
+        readable: list[socket.socket] = []
+        self._loop.watch(agent.fileno(), lambda: readable.extend(select.select([agent], [], [], 0.0)[0]))
+        while not readable:
             self._loop.turn()
         while self._loop.turn(patience_s=0.0):
             pass
@@ -196,16 +197,6 @@ class Gateway:
         outer.setblocking(False)
         outer.connect((str(where[0]), where[1]))
         return answering(transparent(flow.family, socket.SOCK_DGRAM), target, source), outer
-
-
-def _waiting_in(connection: socket.socket) -> tuple[bytes, ...]:
-    """Begin of the next message, which stays there; empty at the end of all, nothing if there is none yet."""
-    try:
-        return (connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT),)
-    except BlockingIOError:
-        return ()
-    except OSError:  # it was killed, and left something unread
-        return (b"",)
 
 
 def _flow(source: Peer, target: Peer) -> Flow:
