@@ -48,15 +48,19 @@ def _trial(
     agent: NodeAgent, far: FarEnd, what: str, load: float, *levels: SetLevel
 ) -> tuple[TrialRecord, tuple[float, ...]]:
     """Repeat a trial that the machine disturbed; gives its record and what the subject reported."""
+    return patiently(
+        lambda: _once(agent, far, what, load, *levels), lambda found: found[0].state is TrialState.INVALID
+    )
+
+
+def _once(
+    agent: NodeAgent, far: FarEnd, what: str, load: float, *levels: SetLevel
+) -> tuple[TrialRecord, tuple[float, ...]]:
     command = ("{python}", str(_SUBJECT), far.address, str(far.port), what, str(_SECONDS), str(load))
-
-    def once() -> tuple[TrialRecord, tuple[float, ...]]:
-        record = agent.run(order(*command, levels=levels)).record
-        if record.state is TrialState.FAILED:
-            raise RuntimeError("; ".join(record.reasons))
-        return record, far.reported()
-
-    return patiently(once, lambda found: found[0].state is TrialState.INVALID)
+    record = agent.run(order(*command, levels=levels)).record
+    if record.state is TrialState.FAILED:
+        raise RuntimeError("; ".join(record.reasons))
+    return record, far.reported()
 
 
 def _met(record: TrialRecord, *, ok: bool) -> bool | None:
@@ -117,7 +121,7 @@ def delays(agent: NodeAgent, far: FarEnd) -> list[Claim]:
 
 
 def carries(agent: NodeAgent, far: FarEnd) -> list[Claim]:
-    """What a link carries at most."""
+    """What a link carries at most; not repeated when disturbed, which only lowers it: a floor is declared."""
     declared = CARRIES_BYTES_PER_S / _MBIT
     print(f"{'link':34}{'down':>15}{'up':>15}{'declared':>15}")
     ways = {"no variable at a level": SetLevel("rate", "net.rate_in", "bit/s", float("inf"))}
@@ -127,7 +131,7 @@ def carries(agent: NodeAgent, far: FarEnd) -> list[Claim]:
     for name, level in ways.items():
         found = []
         for what in ("down", "up"):
-            _, (count, seconds) = _trial(agent, far, what, 0.0, level)
+            _, (count, seconds) = _once(agent, far, what, 0.0, level)
             found.append(count * _WIRE / seconds / _MBIT)
         delayed = level.injector == "net.delay"
         least = min(least, *found) if delayed else least
