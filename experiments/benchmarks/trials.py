@@ -88,7 +88,7 @@ def agent_here() -> Iterator[NodeAgent]:
 def journal_here() -> Iterator[Journal]:
     """A journal where ``insitu recover`` looks, and a guard that undoes what it says when we are killed."""
     header = Header(new_run_id(), os.getpid(), start_time(os.getpid()), boot_id(), "")
-    with Journal(state_folder(), header) as journal, Lease(journal.path):
+    with Journal(state_folder(), header) as journal, Lease(journal):
         yield journal
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from insitu.injectors.errors import ForeignState, InjectorError
+from insitu.injectors.errors import InjectorError
 from insitu.injectors.guard import ENDURE, FAREWELL, LEASE_S, LIMIT, RENEW, UNLIMIT
-from insitu.injectors.journal import read
+from insitu.injectors.journal import Journal
 from insitu.injectors.processes import Process
 
 _BEAT_S = LEASE_S / 4
@@ -32,9 +32,10 @@ class NoGuard(InjectorError):
 
 
 class Lease:
-    """A lease that a guard watches; a context manager that says farewell when nothing is left to undo.
+    """A lease that a guard watches; a context manager that closes the journal.
 
-    If something is, the guard stays, and undoes it when this process has ended.
+    The guard is dismissed when the journal has been deleted, and not before: whoever is killed in between leaves
+    none. If something is left to undo, it stays, and undoes that when this process has ended.
 
     A thread renews it, and starts another guard as soon as this one has ended, or has not read for a period
     (it is stopped): there is no time to wait for the next trial.
@@ -42,7 +43,7 @@ class Lease:
     Parameters
     ----------
     journal
-        What the guard undoes; its header names the holder, which must be this process, and the owner.
+        What the guard undoes; its holder must be this process.
     endures_silence
         The lease does not end when this process is stopped. For one that holds nothing itself.
     notice
@@ -53,7 +54,7 @@ class Lease:
 
     def __init__(
         self,
-        journal: Path,
+        journal: Journal,
         *,
         endures_silence: bool = False,
         notice: Path | None = None,
@@ -92,19 +93,19 @@ class Lease:
         os.eventfd_write(self._bell, 1)
         self._thread.join()
         os.close(self._bell)
-        if self._nothing_is_left():
-            self._dismiss(self._pipe)
-        else:  # the pipe stays open: its end is that of this process, which may still have to say what is wrong
-            self._say(ENDURE)
-
-    def _nothing_is_left(self) -> bool:
-        """Whether the journal is done with; one that cannot be read may hold something."""
+        self._say(ENDURE)  # nobody renews any more; the pipe ends with this process, or with the farewell
         try:
-            return not read(self._journal).intents
-        except FileNotFoundError:
-            return True
-        except (ForeignState, OSError):
-            return False
+            self._journal.close()
+        finally:
+            if self._journal_is_gone():
+                self._dismiss(self._pipe)
+
+    def _journal_is_gone(self) -> bool:
+        try:
+            os.lstat(self._journal.path)
+        except OSError as exc:
+            return isinstance(exc, FileNotFoundError)
+        return False
 
     def require_guard(self) -> None:
         """Start a guard if there is none, which is to say if the thread could not; raises `NoGuard`."""
@@ -191,7 +192,7 @@ class Lease:
 
     def _start(self, pipe: int) -> None:
         command = [sys.executable, "-m", "insitu.injectors.guard"]
-        command += [str(pipe), str(self._journal), repr(self._period_s)]
+        command += [str(pipe), str(self._journal.path), repr(self._period_s)]
         command += ["--notice", str(self._notice)] if self._notice is not None else []
         if self._keeper is not None:
             command += ["--keeper", str(self._keeper.pid), self._keeper.started]
@@ -203,7 +204,7 @@ class Lease:
             env={
                 "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
                 "PATH": os.defpath,
-                "INSITU_STATE": str(self._journal.parent),
+                "INSITU_STATE": str(self._journal.path.parent),
             },
         )
         while True:

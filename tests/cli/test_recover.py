@@ -237,7 +237,7 @@ def test_a_group_of_nobody_s_run_is_named_but_not_that_of_one_with_another_state
         assert "another INSITU_STATE" in told["remedy"]
         assert done.returncode == 4
         assert f"{group} is marked as ours, but no journal here speaks of it" in done.stderr
-        with Journal(state, ALIVE) as journal, Lease(journal.path):
+        with Journal(state, ALIVE) as journal, Lease(journal):
             elsewhere = recover("--json", state=tmp_path / "elsewhere")
             assert group not in document(elsewhere)["strays"]
             listed = document(recover("--list", "--json", state=tmp_path / "elsewhere"))["marked"]

@@ -78,7 +78,7 @@ def main(run: str, folder: Path, owner: int, endures_silence: bool, notice: Path
     undos = [Undo(UndoKind.CGROUP, str(path)) for path in plan.paths] + [Undo(UndoKind.FOLDER, str(folder))]
     with ExitStack() as stack:
         journal = Journal(state_folder(), Header(run, owner, start_time(owner), boot_id(), ""))
-        lease = Lease(journal.path, endures_silence=endures_silence, notice=notice)
+        lease = Lease(journal, endures_silence=endures_silence, notice=notice)
         stack.enter_context(lease)
         journal.intend(undos)
         cgroups.create(plan)

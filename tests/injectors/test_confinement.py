@@ -41,7 +41,7 @@ BURN = "import time; end = time.monotonic() + 1.0\nwhile time.monotonic() < end:
 def journal(state: Path) -> Iterator[Journal]:
     pid = os.getpid()
     header = Header(RUN, pid, start_time(pid), boot_id(), "/run")
-    with Journal(state, header) as journal, Lease(journal.path):
+    with Journal(state, header) as journal, Lease(journal):
         yield journal
 
 

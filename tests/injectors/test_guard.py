@@ -143,17 +143,38 @@ def test_a_lease_that_is_left_while_something_is_held_keeps_its_guard(begin: Beg
     assert_clean_in_time(one, state)
 
 
-@pytest.mark.parametrize("ended", ["deleted", "kept"])
-def test_a_lease_whose_journal_holds_nothing_any_more_dismisses_its_guard(state: Path, ended: str) -> None:
+@pytest.mark.parametrize("closed_by", ["its holder", "the lease"])
+def test_a_lease_whose_journal_holds_nothing_any_more_dismisses_its_guard(state: Path, closed_by: str) -> None:
     journal = Journal(state, Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), ""))
     intent = journal.intend([Undo(UndoKind.FOLDER, f"/nowhere/insitu-{RUN}-t1")])
-    with Lease(journal.path):
+    with Lease(journal):
         only_guard(state)
         journal.done(intent)
-        if ended == "deleted":
+        if closed_by == "its holder":
             journal.close()
+    assert journals(state) == ()
     wait_for(lambda: not guards_of(state))
-    journal.close()
+
+
+KILLED_AS_IT_CLOSES = f"""
+import os, signal
+from insitu.injectors import journal
+from insitu.injectors.lease import Lease
+from insitu.injectors.processes import start_time
+from insitu.injectors.state_folder import state_folder
+
+pid = os.getpid()
+header = journal.Header({RUN!r}, pid, start_time(pid), journal.boot_id(), "")
+with journal.Journal(state_folder(), header) as one, Lease(one):
+    journal.sync_folders = lambda folders: os.kill(pid, signal.SIGKILL)
+"""
+
+
+def test_a_holder_that_is_killed_before_it_could_delete_its_journal_leaves_none(state: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED_AS_IT_CLOSES], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    wait_for(lambda: not journals(state), within_s=PROMISED_S)
+    wait_for(lambda: not guards_of(state))
 
 
 def test_a_killed_guard_is_replaced_at_once_and_its_limit_with_it(begin: Begin, state: Path) -> None:
@@ -233,7 +254,7 @@ def test_killed_while_its_guard_is_replaced_recover_finishes(begin: Begin, state
 
 def test_no_guard_to_be_had_is_said(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
-    with Journal(state, header) as journal, Lease(journal.path) as lease:
+    with Journal(state, header) as journal, Lease(journal) as lease:
         first = only_guard(state)
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", "/nowhere/python")
@@ -260,9 +281,9 @@ def no_more_descriptors() -> Iterator[None]:
 def test_without_descriptors_no_guard_is_had_and_the_lease_goes_on(state: Path) -> None:
     header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
     with Journal(state, header) as journal:
-        with no_more_descriptors(), pytest.raises(NoGuard, match="Too many open files"), Lease(journal.path):
+        with no_more_descriptors(), pytest.raises(NoGuard, match="Too many open files"), Lease(journal):
             pass
-        with Lease(journal.path) as lease:
+        with Lease(journal) as lease:
             first = Process.of(only_guard(state))
             watched = first.open()
             assert watched is not None

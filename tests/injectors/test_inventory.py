@@ -119,6 +119,6 @@ def test_mounts_and_interfaces_of_other_namespaces_are_found(namespaces: int) ->
 
 def test_a_run_with_another_state_folder_is_known_by_its_guard(state: Path, tmp_path: Path) -> None:
     header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
-    with Journal(state, header) as journal, Lease(journal.path):
+    with Journal(state, header) as journal, Lease(journal):
         assert RUN in runs_guarded_elsewhere(tmp_path / "elsewhere")
         assert RUN not in runs_guarded_elsewhere(state)

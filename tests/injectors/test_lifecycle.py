@@ -34,7 +34,7 @@ NAME = f"insitu-{RUN}-t1"
 @pytest.fixture
 def journal(state: Path) -> Iterator[Journal]:
     header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
-    with Journal(state, header) as journal, Lease(journal.path):
+    with Journal(state, header) as journal, Lease(journal):
         yield journal
 
 

@@ -98,7 +98,7 @@ class NodeAgent:
             )
             journal = stack.enter_context(Journal(state_folder(), header))
             raylet = Process.of(os.getppid())  # without it nobody would hear of a trial's end
-            self._lease = stack.enter_context(Lease(journal.path, notice=setup.notice, keeper=raylet))
+            self._lease = stack.enter_context(Lease(journal, notice=setup.notice, keeper=raylet))
             workspace = Workspace.below(setup.workspace, header.ownership)
             _undo_at_close(stack, journal, [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting])
             workspace.make()
@@ -177,7 +177,7 @@ class NodeAgent:
         return outcome
 
     def close(self) -> None:
-        """End the launcher, say farewell to the guard, delete the run's folders, close the journal.
+        """End the launcher, delete the run's folders, close the journal, say farewell to the guard.
 
         Raises
         ------

@@ -157,7 +157,7 @@ def local_cluster(
         journal = stack.enter_context(neighbours.begin(header, admit))
         # a guard of its own: ray takes seconds to start, and may be killed meanwhile;
         # suspended by the user, this process holds nothing itself: its agent ends the trial at hand
-        stack.enter_context(Lease(journal.path, endures_silence=True))
+        stack.enter_context(Lease(journal, endures_silence=True))
         intent = journal.intend([Undo(UndoKind.FOLDER, str(folder))])
         stack.callback(_leave, journal, intent)
         folder.mkdir(mode=0o700)

@@ -24,7 +24,7 @@ Hold = Callable[..., AbstractContextManager[Held]]
 @pytest.fixture
 def journal(state: Path) -> Iterator[Journal]:
     header = Header(RUN, os.getpid(), start_time(os.getpid()), boot_id(), "")
-    with Journal(state, header) as journal, Lease(journal.path):  # its guard undoes, if the tests are killed
+    with Journal(state, header) as journal, Lease(journal):  # its guard undoes, if the tests are killed
         yield journal
 
 

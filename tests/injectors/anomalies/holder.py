@@ -27,7 +27,7 @@ def main(run: str, folder: Path) -> None:
     header = Header(run, os.getpid(), start_time(os.getpid()), boot_id(), "")
     with (
         Journal(state_folder(), header) as journal,
-        Lease(journal.path),
+        Lease(journal),
         closing(LoadActuator(survey(folder), folder, journal)) as actuator,
     ):
         part, name = Loads((variables.CpuLoad().load(2.0), variables.DiskLoad().load(1.0))), f"insitu-{run}-t1"

@@ -173,7 +173,16 @@ def _role(pid: int, owner: int) -> str:
 def _left(mark: str, paths: tuple[str, ...], state: Path, run: str, deadline: float) -> list[str]:
     while True:
         left = machine.leftovers(mark, paths, 0.0)
-        left += map(str, state.glob(f"insitu-{run}-*.journal"))
+        left += map(_journal, state.glob(f"insitu-{run}-*.journal"))
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.05)
+
+
+def _journal(path: Path) -> str:
+    """One that was left, with its last line."""
+    try:
+        *_, last = ["", *path.read_text().splitlines()]
+    except FileNotFoundError:
+        last = "deleted meanwhile"
+    return f"{path}: {last}"
