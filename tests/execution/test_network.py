@@ -72,13 +72,25 @@ def download(agent: NodeAgent, url: str, *levels: SetLevel, script: str = DOWNLO
     """One trial; repeated a few times while the hypervisor takes processors: a link may then be late itself."""
     for _ in range(_ATTEMPTS):
         record = agent.run(order("{python}", "-c", script, url, str(_SIZE), levels=levels)).record
-        if not any(reason.startswith("the hypervisor") for reason in record.reasons):
+        if not _hypervisor_took_processors(record):
             break
     return record
 
 
+def counted(record: TrialRecord) -> TrialRecord:
+    """`record`; where the hypervisor let no attempt alone, only that the trial does not count is known."""
+    if _hypervisor_took_processors(record):
+        assert record.state is TrialState.INVALID, record
+        pytest.skip(f"in each of {_ATTEMPTS} attempts {record.reasons[0]}; the trial did not count, rightly")
+    return record
+
+
+def _hypervisor_took_processors(record: TrialRecord) -> bool:
+    return any(reason.startswith("the hypervisor") for reason in record.reasons)
+
+
 def test_a_download_takes_as_long_as_the_rate_says(agent: NodeAgent, url: str) -> None:
-    record = download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", 10 * _MBIT))
+    record = counted(download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", 10 * _MBIT)))
     (rate,) = record.levels
     assert record.exit_status == 0, record
     assert rate.mechanism == "link.htb"
@@ -92,7 +104,7 @@ def test_a_download_takes_as_long_as_the_rate_says(agent: NodeAgent, url: str) -
 @pytest.mark.parametrize("mbit", [0.1, 0.2, 0.4])
 def test_a_rate_is_held_at_which_a_packet_outlasts_a_sample(agent: NodeAgent, url: str, mbit: float) -> None:
     level = SetLevel("rate", "net.rate_in", "bit/s", mbit * _MBIT)
-    record = download(agent, url, level, script=FOR_A_WHILE)
+    record = counted(download(agent, url, level, script=FOR_A_WHILE))
     (rate,) = record.levels
     assert record.exit_status == 0, record
     assert rate.verdict is LevelVerdict.HELD, record
@@ -105,7 +117,7 @@ def test_a_cap_in_the_other_direction_is_slack(agent: NodeAgent, url: str) -> No
         SetLevel("in", "net.rate_in", "bit/s", 10 * _MBIT),
         SetLevel("out", "net.rate_out", "bit/s", 5 * _MBIT),
     )
-    record = download(agent, url, *levels)
+    record = counted(download(agent, url, *levels))
     verdicts = {level.variable: level.verdict for level in record.levels}
     assert verdicts["in"] is LevelVerdict.HELD, record
     assert verdicts["out"] in (LevelVerdict.SLACK, LevelVerdict.DISTURBED), record
