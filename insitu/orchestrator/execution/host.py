@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.injectors.added import added
+from insitu.injectors.anomalies.counters import last_level_cache_bytes
 from insitu.injectors.binding import starved_intervals_s
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -207,7 +208,8 @@ def load_of(readings: Sequence[Reading], trial: Trial) -> dict[str, float]:
     dict
         ``other_cores``, ``idle_cores``, ``steal_cores`` (taken by the hypervisor), ``other_disk_bytes``,
         ``crowded_share`` of its time; ``added_cores``, if something was added; of the whole machine, the subject
-        included, ``kernel_cores``, ``network_bytes`` (received) and the most memory that was held, ``held_bytes``.
+        included, ``kernel_cores``, ``network_bytes`` (received) and the most memory that was held, ``held_bytes``;
+        beside it the size of the last-level cache, ``cache_bytes``. What the machine does not tell is left out.
     """
     if trial.wall_s <= 0 or len(readings) < 2:
         return {}
@@ -225,6 +227,7 @@ def load_of(readings: Sequence[Reading], trial: Trial) -> dict[str, float]:
         "kernel_cores": (readings[-1].kernel_s - readings[0].kernel_s) / span_s,
         "network_bytes": readings[-1].received_bytes - readings[0].received_bytes,
         "held_bytes": max(one.held_bytes for one in readings),
+        "cache_bytes": float(last_level_cache_bytes()) or math.nan,
     }
     load |= {name: value for name, value in whole.items() if math.isfinite(value)}
     return load | ({"added_cores": added_s / trial.wall_s} if added_s else {})
