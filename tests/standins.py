@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.plan.law_kinds import Bounds, Link, Method, Noise
-from insitu.orchestrator.plan.types import Role, Variable
+from insitu.orchestrator.plan.types import PriorText, Role, Variable
 from insitu.orchestrator.store.records import (
     Assignment,
     LevelRecord,
@@ -45,6 +45,7 @@ class StandInLaw:
     noise: Noise = Noise.NORMAL
     method: Method = Method.LEAST_SQUARES
     quantile: float = 0.5
+    priors: tuple[PriorText, ...] = ()
     linear: bool = True
 
     @property
@@ -89,6 +90,9 @@ class StandInBlueprint:
 
     def edges(self) -> tuple[tuple[str, str], ...]:
         return tuple((parent, law.variable) for law in self.laws.values() for parent in law.parents)
+
+    def reduced(self) -> StandInBlueprint:
+        return self
 
     def parents(self, name: str) -> tuple[str, ...]:
         return self.laws[name].parents if name in self.laws else ()

@@ -43,7 +43,7 @@ class Separating:
 
 
 def find_separating(
-    rows_at: RowsAt, levels: Mapping[str, Array], columns: Sequence[int], can_vary: Sequence[str]
+    rows_at: RowsAt, levels: Mapping[str, Array], columns: Sequence[int], fresh: Mapping[str, Array]
 ) -> Separating:
     """Try which variables separate some columns that are mixed at these levels.
 
@@ -51,30 +51,39 @@ def find_separating(
     ----------
     columns
         Numbers of the parameters that cannot be told apart.
-    can_vary
-        Variables that a plan can set.
+    fresh
+        Variables that a plan can set, each with levels that differ from trial to trial.
     """
 
     def still_mixed(varied: Sequence[str]) -> bool:
-        fresh = {name: stand_in(name, levels[name], one_each=True) for name in varied}
-        rows = rows_at({**levels, **fresh})
+        rows = rows_at({**levels, **{name: fresh[name] for name in varied}})
         finite = rows[np.isfinite(rows).all(axis=1)]
         return any(set(columns) & set(one) for one in mixed_columns(finite))
 
-    each = tuple(name for name in can_vary if not still_mixed([name]))
-    all_at_once = not each and len(can_vary) > 1 and not still_mixed(can_vary)
+    each = tuple(name for name in fresh if not still_mixed([name]))
+    all_at_once = not each and len(fresh) > 1 and not still_mixed(tuple(fresh))
     return Separating(
-        constant=tuple(name for name in can_vary if (levels[name] == levels[name][:1]).all()),
+        constant=tuple(name for name in fresh if (levels[name] == levels[name][:1]).all()),
         each=each,
-        together=tuple(can_vary) if all_at_once else (),
+        together=tuple(fresh) if all_at_once else (),
     )
 
 
-def stand_in(name: str, levels: Array, *, one_each: bool) -> Array:
-    """Levels of the size of those given, by which no two terms agree by chance; the same at every call."""
-    known = np.abs(levels[np.isfinite(levels) & (levels != 0)])
-    size = float(np.median(known)) if len(known) else 1.0
+def stand_in(name: str, levels: Array, categories: int = 0, *, one_each: bool = True) -> Array:
+    """Levels of the size of those given, by which no two terms agree by chance; the same at every call.
+
+    Parameters
+    ----------
+    categories
+        How many the variable has, in the place of numbers.
+    one_each
+        Whether each trial has a level of its own, or all have the same.
+    """
     rng = np.random.default_rng(list(name.encode()))
-    drawn = rng.normal(0.0, 0.5, len(levels) if one_each else 1)
-    fresh: Array = size * np.exp(drawn) * np.ones(len(levels))
-    return fresh
+    count = len(levels) if one_each else 1
+    if categories:
+        drawn = rng.integers(categories, size=count).astype(np.float64)
+    else:
+        known = np.abs(levels[np.isfinite(levels) & (levels != 0)])
+        drawn = (float(np.median(known)) if len(known) else 1.0) * np.exp(rng.normal(0.0, 0.5, count))
+    return drawn * np.ones(len(levels))

@@ -113,7 +113,8 @@ class _Matrix:
         assigned = [trial.assignment.as_dict() for trial in trials]
         for name in law.parents:
             planned = np.array([levels.get(name, math.nan) for levels in assigned])
-            standing_in = stand_in(name, planned, one_each=at_best or bool(np.isnan(planned).any()))
+            one_each = at_best or bool(np.isnan(planned).any())
+            standing_in = stand_in(name, planned, len(variables[name].categories), one_each=one_each)
             self.planned[name] = np.where(np.isnan(planned), standing_in, planned)
             self.levels[name] = np.where(np.isfinite(planned), planned, standing_in)
 
@@ -140,8 +141,11 @@ def _confounding(matrix: _Matrix, columns: Sequence[int]) -> Confounding:
     terms = [term.coefficient for term in matrix.law.terms if term.parameter in parameters]
     inside = dict.fromkeys(name.name for term in terms for name in names(term))
     own = [name for name in matrix.law.parents if name in inside]
-    can_vary = [name for name in own if matrix.variables[name].role in (Role.SET, Role.PARAMETER)]
-    found = find_separating(matrix.rows_at, matrix.levels, columns, can_vary)
+    settable = [
+        matrix.variables[name] for name in own if matrix.variables[name].role in (Role.SET, Role.PARAMETER)
+    ]
+    fresh = {one.name: stand_in(one.name, matrix.planned[one.name], len(one.categories)) for one in settable}
+    found = find_separating(matrix.rows_at, matrix.levels, columns, fresh)
     return Confounding(
         parameters=parameters, constant=found.constant, separating=found.each, together=found.together
     )

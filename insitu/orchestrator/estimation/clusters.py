@@ -42,9 +42,12 @@ def clustered_by_node(task: Task, solution: Solution) -> Solution:
     errors = np.array([half @ solution.residuals[own] for half, own in zip(halves, members, strict=True)])
     dfs = np.minimum(count - 1, _degrees_of_freedom(solution, halves, members))
     df = float(dfs.min())
+    covariance = errors.T @ errors
+    if task.prior is not None:
+        covariance = covariance + task.prior.own_errors(task.law, solution.inverse_gram, solution.sigma)
     return replace(
         solution,
-        covariance=errors.T @ errors,
+        covariance=covariance,
         df=df,
         dfs=dfs,
         method=Method.CLUSTERED,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.estimation.fit import Skipped
+from insitu.orchestrator.plan.measurements import NODE
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial, TrialRecord, TrialState
 
@@ -92,7 +93,13 @@ def achieved_levels(trial: StoredTrial, variables: Mapping[str, Variable]) -> di
         known = level.achieved is not None and not math.isnan(level.achieved)
         levels[level.variable] = float(level.achieved) if known and level.achieved is not None else level.requested
     for variable in variables.values():
-        if variable.role is Role.MEASURED and variable.source in trial.record.measurements:
+        if variable.role is not Role.MEASURED:
+            continue
+        if variable.source == NODE:
+            code = variable.code(trial.record.node)
+            if code is not None:
+                levels[variable.name] = code
+        elif variable.source in trial.record.measurements:
             levels[variable.name] = trial.record.measurements[variable.source]
     return levels
 
@@ -111,7 +118,7 @@ def gather(law: Law, trials: Sequence[StoredTrial], variables: Mapping[str, Vari
         if trial.state is not TrialState.VALID or trial.record is None or was_set(trial.record, law.variable):
             continue
         at = achieved_levels(trial, variables)
-        reason = _unusable(law, at, variables)
+        reason = _unusable(law, at, variables, trial.record.node)
         if reason:
             skipped.append(Skipped(trial.planned.trial, reason))
             continue
@@ -127,9 +134,12 @@ def gather(law: Law, trials: Sequence[StoredTrial], variables: Mapping[str, Vari
     return data.rows(defined, undefined) if undefined else data
 
 
-def _unusable(law: Law, at: Mapping[str, float], variables: Mapping[str, Variable]) -> str:
+def _unusable(law: Law, at: Mapping[str, float], variables: Mapping[str, Variable], node: str) -> str:
     """Why a trial with these levels cannot be fitted; empty if it can."""
     missing = [name for name in law.parents if name not in at]
+    unsorted = [name for name in missing if variables[name].source == NODE]
+    if unsorted:
+        return f"the node '{node}' belongs to no category of {', '.join(unsorted)}"
     if missing:
         return f"no level of {', '.join(missing)} is recorded"
     for name in law.parents:

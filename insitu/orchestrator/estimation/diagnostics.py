@@ -150,7 +150,7 @@ def _assumptions(task: Task, solution: Solution, numbers: Diagnostics) -> list[F
     if shape is not None:
         kind = task.law.noise.value
         if shape < _WRONG_SHAPE:
-            remedy = "" if solution.method is Method.ROBUST else ", and consider `method: robust` in the model"
+            remedy = "" if solution.method is Method.ROBUST else ", and consider `fit: robust` in the model"
             text = (
                 f"the noise is not {kind} ({p_text(shape)}): prediction intervals are approximate; "
                 f"look for outliers{remedy}"

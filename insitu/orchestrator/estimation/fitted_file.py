@@ -73,10 +73,34 @@ def read_fitted_laws(path: Path) -> FittedLaws:
     InputError
         If the file is missing, damaged, or made by a newer version.
     """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{path.parent} has no fitted law yet", hint="`insitu show` says why; `insitu resume` goes on"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    return parse_fitted_laws(text, path)
+
+
+def parse_fitted_laws(text: str, path: Path) -> FittedLaws:
+    """Read the text of a ``fitted.json``, which may come from a stranger; nothing in it is executed.
+
+    Parameters
+    ----------
+    path
+        Where it comes from; for messages.
+
+    Raises
+    ------
+    InputError
+        If it is damaged, or made by a newer version.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(text)
         if document["format"] != FORMAT:
             raise ValueError("it is not a file of fits")
         if document["version"] > VERSION:
@@ -88,45 +112,48 @@ def read_fitted_laws(path: Path) -> FittedLaws:
             document = _from_version_1(document)
         fits = TypeAdapter(tuple[Fit, ...]).validate_python(document["fits"])
         not_fitted = TypeAdapter(tuple[NotFitted, ...]).validate_python(document["not_fitted"])
-    except FileNotFoundError as error:
-        raise InputError(
-            f"{path.parent} has no fitted law yet", hint="`insitu show` says why; `insitu resume` goes on"
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as error:
-        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path} is damaged: {detail}", hint="refit with `insitu report`") from error
-    for fit in fits:
-        fault = _fault_of(fit)
-        if fault:
-            raise InputError(f"{path} is damaged: {fault}", hint="refit with `insitu report`")
-    if len({fit.outcome for fit in fits}) < len(fits):
-        raise InputError(f"{path} is damaged: two fits of one variable", hint="refit with `insitu report`")
+        for fit in fits:
+            _check(fit)
+        if len({fit.outcome for fit in fits}) < len(fits):
+            raise ValueError("two fits of one variable")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as error:
+        raise _damaged(path, error) from error
     return FittedLaws({fit.outcome: fit for fit in fits}, not_fitted)
 
 
-def _fault_of(fit: Fit) -> str:
-    """What of a fit cannot be, although each of its parts has the right type; empty if nothing."""
+def _damaged(path: Path, error: Exception) -> InputError:
+    detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return InputError(f"{path} is damaged: {detail}", hint="refit with `insitu report`")
+
+
+def _check(fit: Fit) -> None:
+    """Refuse what cannot be, although each of its parts has the right type.
+
+    Raises
+    ------
+    ValueError
+        With what it is.
+    """
     size = len(fit.estimates)
     for matrix in (fit.covariance, fit.inverse_gram):
         if len(matrix) != size or any(len(row) != size for row in matrix):
-            return "a matrix has the wrong shape"
+            raise ValueError("a matrix has the wrong shape")
         cells = np.array(matrix, dtype=np.float64).reshape(size, size)
         if not np.isfinite(cells).all():
-            return "a matrix is not finite"
+            raise ValueError("a matrix is not finite")
         sizes = np.sqrt(np.abs(np.outer(np.diag(cells), np.diag(cells))))
         if (np.abs(cells - cells.T) > _SYMMETRY * sizes).any() or (np.diag(cells) < 0).any():
-            return "a matrix is no covariance"
+            raise ValueError("a matrix is no covariance")
     if not all(map(math.isfinite, (estimate.base for estimate in fit.estimates))):
-        return "an estimate is not finite"
+        raise ValueError("an estimate is not finite")
     if len(set(fit.parameters)) < size:
-        return "a parameter is given twice"
+        raise ValueError("a parameter is given twice")
     if not 0 < fit.confidence < 1:
-        return f"a confidence of {fit.confidence} is not between 0 and 1"
+        raise ValueError(f"a confidence of {fit.confidence} is not between 0 and 1")
     if fit.quantile is not None and not 0 < fit.quantile < 1:
-        return f"a quantile of {fit.quantile} is not between 0 and 1"
-    if not fit.df > 0 or not fit.sigma_df > 0 or fit.sigma < 0:
-        return "a spread or its degrees of freedom are negative"
-    return ""
+        raise ValueError(f"a quantile of {fit.quantile} is not between 0 and 1")
+    if not fit.df > 0 or not fit.sigma_df > 0 or not fit.sigma >= 0:
+        raise ValueError("a spread or its degrees of freedom are not positive")
 
 
 def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:

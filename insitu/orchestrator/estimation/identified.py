@@ -77,11 +77,13 @@ def _advice(task: Task, columns: tuple[int, ...], values: Array) -> str:
 
     def matters(name: str) -> bool:
         """Whether a variable is in the terms of these parameters."""
-        moved = rows_at({**levels, name: stand_in(name, levels[name], one_each=True)})
+        moved = rows_at({**levels, name: fresh[name]})
         return not np.array_equal(moved[:, columns], rows_at(levels)[:, columns], equal_nan=True)
 
-    settable = [name for name in law.parents if task.variables[name].role in (Role.SET, Role.PARAMETER)]
-    found = find_separating(rows_at, levels, columns, [name for name in settable if matters(name)])
+    settable = [task.variables[name] for name in law.parents]
+    settable = [one for one in settable if one.role in (Role.SET, Role.PARAMETER)]
+    fresh = {one.name: stand_in(one.name, levels[one.name], len(one.categories)) for one in settable}
+    found = find_separating(rows_at, levels, columns, {name: fresh[name] for name in fresh if matters(name)})
     if not found.advice:
         return f"no level of any variable tells {' and '.join(mixed)} apart: keep one of them in the law"
     held = [name for name in found.constant if name in (found.each or found.together)]

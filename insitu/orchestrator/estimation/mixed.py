@@ -100,7 +100,12 @@ def _linear_mixed(task: Task, values: Array, kinds: Mapping[str, Labels]) -> _Gl
     if variances is None:
         return None
     reduced = _reduce(scaled, response, {kind: dummies(kinds[kind]) for kind in variances if kind in kinds})
-    found = _generalised(reduced, variances)
+    if task.prior is not None:
+        known = task.prior.rows(law) / lengths
+        about = known @ (np.nan_to_num(task.prior.known_values(law)) * lengths)
+        found = _generalised(reduced, variances, known.T @ known, known.T @ about)
+    else:
+        found = _generalised(reduced, variances, np.zeros((len(lengths), len(lengths))), np.zeros(len(lengths)))
     return replace(found, values=found.values / lengths, covariance=found.covariance / np.outer(lengths, lengths))
 
 
@@ -153,16 +158,24 @@ def _reduce(rows: Array, response: Array, groups: Mapping[str, Array]) -> _Reduc
     )
 
 
-def _generalised(reduced: _Reduced, variances: Mapping[str, float]) -> _Gls:
-    """Generalised least squares and Satterthwaite's degrees of freedom for known variances."""
+def _generalised(reduced: _Reduced, variances: Mapping[str, float], precision: Array, target: Array) -> _Gls:
+    """Generalised least squares and Satterthwaite's degrees of freedom for known variances.
+
+    Parameters
+    ----------
+    precision, target
+        Of a prior, and that times its values; of shapes (p, p) and (p,).
+    """
     size = len(reduced.response)
     parts = {"trial": np.eye(size)} | {kind: block @ block.T for kind, block in reduced.groups.items()}
     whole = sum((variances[kind] * part for kind, part in parts.items()), start=np.zeros((size, size)))
     inverse = np.linalg.inv(whole)
     weighted = inverse @ reduced.rows
-    covariance = np.asarray(np.linalg.inv(reduced.rows.T @ weighted), dtype=np.float64)
-    values = covariance @ (weighted.T @ reduced.response)
-    projected = inverse - weighted @ covariance @ weighted.T
+    covariance = np.asarray(np.linalg.inv(reduced.rows.T @ weighted + precision), dtype=np.float64)
+    values = covariance @ (weighted.T @ reduced.response + target)
+    # what the trials alone say of the variances: the prior says nothing of them
+    alone = np.linalg.pinv(reduced.rows.T @ weighted)
+    projected = inverse - weighted @ alone @ weighted.T
     moved = [projected @ part for part in parts.values()]
     information = np.array([[float(np.sum(one * other.T)) / 2 for other in moved] for one in moved])
     information[0, 0] += reduced.beyond / variances["trial"] ** 2 / 2

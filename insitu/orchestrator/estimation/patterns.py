@@ -136,7 +136,7 @@ def _differences(
     apart = spell(max(means) - min(means))
     if test.p_value < SIGNIFICANT:
         remedy = (
-            "`method: mixed` or `method: clustered` in the model allows for it"
+            "`fit: mixed` or `fit: clustered` in the model allows for it"
             if check is Check.NODES
             else "compare trials within a block"
         )

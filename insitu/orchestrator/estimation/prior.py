@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.fit import Fit, PriorUsed
 from insitu.orchestrator.estimation.solution import Solution, Task
+from insitu.orchestrator.estimation.words import joined
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.law import Law
@@ -118,6 +119,12 @@ class Prior:
         left: Array = self.rows(law) @ apart
         return left
 
+    def own_errors(self, law: Law, inverse_gram: Array, sigma: float) -> Array:
+        """Covariance that the prior's own errors give the estimates, shape (p, p)."""
+        share = sigma**2 * inverse_gram @ self.rows(law).T
+        errors: Array = share @ share.T
+        return errors
+
     def taken(self, law: Law, rows: Array, sigma: float, free: npt.NDArray[np.bool_]) -> float:
         """Trials' degrees of freedom that the parameters took: the trace of the trials' hat matrix."""
         both = np.vstack([rows, sigma * self.rows(law)])[:, free]
@@ -204,6 +211,37 @@ class Prior:
         scale, unit = law.parameter_scales[name], law.parameter_units[name]
         there, here = (f"{value * scale:.4g}" for value in (self.values[worst], told[worst]))
         return f", most about {name}: {there} there, {here} here{f' ({unit})' if unit else ''}"
+
+
+def combined(priors: Sequence[Prior]) -> Prior:
+    """Several priors that were found independently as one; what two of them are about, both tell."""
+    first, *others = priors
+    if not others:
+        return first
+    names = tuple(dict.fromkeys(name for prior in priors for name in prior.names))
+    precision, target = np.zeros((len(names), len(names))), np.zeros(len(names))
+    scale = np.array([max(_size(prior, name) for prior in priors) for name in names])
+    for prior in priors:
+        at = [names.index(name) for name in prior.names]
+        own = np.linalg.inv(prior.covariance / np.outer(scale[at], scale[at]))
+        precision[np.ix_(at, at)] += own
+        target[at] += own @ (prior.values / scale[at])
+    covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+    return Prior(
+        source=joined([prior.source for prior in priors]),
+        names=names,
+        values=covariance @ target * scale,
+        covariance=covariance * np.outer(scale, scale),
+        df=min(prior.df for prior in priors),
+    )
+
+
+def _size(prior: Prior, name: str) -> float:
+    """Standard error of a parameter, to bring parameters of very different units together; 0 if it has none."""
+    if name not in prior.names:
+        return 0.0
+    index = prior.names.index(name)
+    return math.sqrt(float(prior.covariance[index, index]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

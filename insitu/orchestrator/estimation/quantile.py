@@ -12,7 +12,9 @@ from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.errors import NotIdentified
 from insitu.orchestrator.estimation.curved import bound_finding, solve_curved
 from insitu.orchestrator.estimation.data import information_rows, noise_unit
+from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.solution import Solution, Task, inverse_of_gram
+from insitu.orchestrator.estimation.words import sentence
 from insitu.orchestrator.plan.law_kinds import Bounds, Link, Method
 
 _MOST_ROUNDS = 60
@@ -193,7 +195,11 @@ def _solution(task: Task, found: _Straight) -> Solution:
         covariance[free] = _covariance(found, law.quantile) / np.outer(found.lengths[~held], found.lengths[~held])
         inverse_gram[free] = inverse_of_gram(rows[:, ~held])
     df = float(len(left) - int((~held).sum()))
-    at_bound = bound_finding(task, held)
+    found_at_bound = bound_finding(task, held)
+    findings = [found_at_bound] if found_at_bound is not None else []
+    if task.prior is not None:
+        text = f"what {task.prior.source} found is not used: a quantile is fitted without a prior"
+        findings.append(Finding(Check.PRIOR, True, sentence(text), parameters=task.prior.names))
     return Solution(
         values=found.values,
         covariance=covariance,
@@ -206,7 +212,7 @@ def _solution(task: Task, found: _Straight) -> Solution:
         residuals=left,
         method=Method.QUANTILE,
         at_bound=tuple(name for name, one in zip(law.parameters, held, strict=True) if one),
-        findings=(at_bound,) if at_bound is not None else (),
+        findings=tuple(findings),
     )
 
 

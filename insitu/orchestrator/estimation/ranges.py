@@ -49,7 +49,8 @@ def baseline_of(
     baseline: dict[str, float] = {}
     for span in support:
         seen = [levels[span.variable] for levels in untouched if math.isfinite(levels[span.variable])]
-        if seen and variables[span.variable].role is Role.PARAMETER:
+        variable = variables[span.variable]
+        if seen and (variable.role is Role.PARAMETER or variable.categories):
             baseline[span.variable] = statistics.median_low(seen)
         elif seen:
             baseline[span.variable] = statistics.median(seen)
@@ -74,11 +75,13 @@ def edge_leverage(task: Task, solution: Solution) -> float:
 
 
 def free_variables(data: FitData, variables: Mapping[str, Variable]) -> list[str]:
-    """Variables that a trial may set and that every fitted trial has a level of."""
+    """Variables with numbers that a trial may set and that every fitted trial has a level of."""
     return [
         name
         for name, variable in variables.items()
-        if variable.role in (Role.PARAMETER, Role.SET) and all(name in levels for levels in data.levels)
+        if variable.role in (Role.PARAMETER, Role.SET)
+        and not variable.categories
+        and all(name in levels for levels in data.levels)
     ]
 
 

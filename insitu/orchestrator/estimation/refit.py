@@ -23,6 +23,7 @@ from insitu.orchestrator.estimation.lack_of_fit import (
 )
 from insitu.orchestrator.estimation.patterns import dummies
 from insitu.orchestrator.estimation.prior import Prior
+from insitu.orchestrator.estimation.prior_files import prior_of
 from insitu.orchestrator.estimation.ranges import baseline_of, edge_leverage, free_variables, support_of
 from insitu.orchestrator.estimation.robust import clipped
 from insitu.orchestrator.estimation.solution import Solution, Task
@@ -57,12 +58,14 @@ def fit_law(
     variables
         The model's variables; they say how the outcome is measured and in which unit.
     prior
-        What an earlier run found of some of the parameters.
+        What is known of some of the parameters; if not given, what the runs that the law names found.
 
     Raises
     ------
     NotIdentified
         If there are too few trials, or they cannot tell some parameters apart.
+    InputError
+        If what a named run found is not about this law.
     """
     task = task_of(law, trials, confidence, variables=variables, prior=prior)
     return _fit(task, solve(task), tuple(name for name in law.parameters if name not in task.law.parameters))
@@ -105,6 +108,7 @@ def task_of(
     """A law and the trials that can tell it, without the parameters that no trial says anything of."""
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
+    prior = prior if prior is not None else prior_of(law)
     data = gather(law, trials, variables)
     if len(data.observed):
         known = prior.names if prior is not None else ()
