@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +125,7 @@ def trial_of(
 
 def parameter_trials(
     rng: np.random.Generator,
-    levels: list[Mapping[str, float]],
+    levels: Sequence[Mapping[str, float]],
     measure: Callable[[Mapping[str, float], np.random.Generator], Mapping[str, float]],
 ) -> tuple[StoredTrial, ...]:
     """Trials whose variables are all the subject's own parameters, and measurements by a rule."""

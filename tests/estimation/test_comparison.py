@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,11 @@ laws:
 
 
 def model(folder: Path, seed: int, b: float = 2.0, noise: float = 0.05, text: str = TWO) -> FittedModel:
-    def measure(at: dict[str, float], rng: np.random.Generator) -> dict[str, float]:
+    def measure(at: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
         return {"wall_time": 1 + b * at["x"] + rng.normal(0, noise), "cpu_time": 3 + at["x"] + rng.normal(0, 0.1)}
 
     levels = [{"x": float(1 + number % 4)} for number in range(24)]
-    trials = parameter_trials(np.random.default_rng(seed), levels, measure)  # type: ignore[arg-type]
+    trials = parameter_trials(np.random.default_rng(seed), levels, measure)
     return fitted(blueprint_of(text, folder), trials)
 
 

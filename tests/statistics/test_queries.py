@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from insitu.orchestrator.causal.blueprint import Blueprint
 from insitu.orchestrator.errors import OutsideSupport
 from insitu.orchestrator.estimation.abduction import find_trial
 from insitu.orchestrator.estimation.asking import draw, effect, elasticity, whatif
@@ -37,7 +39,7 @@ NOISE = (0.3, 0.2, 0.4)
 SIMULATIONS = 100
 
 
-def measure(at: dict[str, float], rng: np.random.Generator) -> dict[str, float]:
+def measure(at: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
     m = A[0] + A[1] * at["x"] + rng.normal(0, NOISE[0])
     n = B[0] + B[1] * m + B[2] * at["z"] + rng.normal(0, NOISE[1])
     y = C[0] + C[1] * m + C[2] * n + C[3] * at["x"] + rng.normal(0, NOISE[2])
@@ -51,7 +53,7 @@ def mean_of_y(x: float, z: float) -> float:
 
 def linear(rng: np.random.Generator, folder: Path, count: int = 40) -> FittedModel:
     levels = [{"x": float(rng.uniform(0, 4)), "z": float(rng.uniform(0, 4))} for _ in range(count)]
-    return fitted(blueprint_of(LINEAR, folder), parameter_trials(rng, levels, measure))  # type: ignore[arg-type]
+    return fitted(blueprint_of(LINEAR, folder), parameter_trials(rng, levels, measure))
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +136,11 @@ def test_a_quantile_of_one_law_has_its_exact_interval(folder: Path) -> None:
 
 
 def _only_m(folder: Path, rng: np.random.Generator, levels: list[dict[str, float]]) -> FittedModel:
-    return fitted(_blueprint_of_m(folder), parameter_trials(rng, levels, measure))  # type: ignore[arg-type]
+    return fitted(_blueprint_of_m(folder), parameter_trials(rng, levels, measure))
 
 
 @cache
-def _blueprint_of_m(folder: Path):  # type: ignore[no-untyped-def]
+def _blueprint_of_m(folder: Path) -> Blueprint:
     lines = [line for line in LINEAR.splitlines() if not line.startswith(("  n:", "  y:"))]
     return blueprint_of("\n".join(lines) + "\n", folder)
 
@@ -147,11 +149,11 @@ def test_skewed_noise_shows_in_quantiles_where_there_are_trials_enough(folder: P
     """Residuals stand in for the noise: with a long tail above, normal noise would have the quantiles wrong."""
     rng = np.random.default_rng(2)
 
-    def skewed(at: dict[str, float], rng: np.random.Generator) -> dict[str, float]:
+    def skewed(at: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
         return {**measure(at, rng), "cpu_time": A[0] + A[1] * at["x"] + rng.exponential(0.5)}
 
     levels = [{"x": float(rng.uniform(0, 4)), "z": 1.0} for _ in range(400)]
-    model = fitted(_blueprint_of_m(folder), parameter_trials(rng, levels, skewed))  # type: ignore[arg-type]
+    model = fitted(_blueprint_of_m(folder), parameter_trials(rng, levels, skewed))
     answer = whatif(model, "m", {"x": 2.0}, rng, quantiles=(0.02, 0.98))
     low, high = answer.quantiles
     exact = [A[0] + A[1] * 2 - 0.5 * math.log(1 - share) for share in (0.02, 0.98)]
@@ -167,7 +169,7 @@ def test_counterfactuals_recover_what_the_same_noise_would_have_given(folder: Pa
     noises = rng.normal(0, NOISE, (60, 3))
     taken = iter(noises)
 
-    def exactly(at: dict[str, float], noise: np.ndarray) -> dict[str, float]:
+    def exactly(at: Mapping[str, float], noise: np.ndarray) -> dict[str, float]:
         m = A[0] + A[1] * at["x"] + noise[0]
         n = B[0] + B[1] * m + B[2] * at["z"] + noise[1]
         return {
@@ -176,7 +178,7 @@ def test_counterfactuals_recover_what_the_same_noise_would_have_given(folder: Pa
             "wall_time": C[0] + C[1] * m + C[2] * n + C[3] * at["x"] + noise[2],
         }
 
-    trials = parameter_trials(rng, levels, lambda at, _: exactly(at, next(taken)))  # type: ignore[arg-type]
+    trials = parameter_trials(rng, levels, lambda at, _: exactly(at, next(taken)))
     model = fitted(blueprint_of(LINEAR, folder), trials)
     held, off = 0, []
     for number, (at, noise) in enumerate(zip(levels, noises, strict=True), start=1):
@@ -191,7 +193,7 @@ def test_counterfactuals_recover_what_the_same_noise_would_have_given(folder: Pa
 def test_what_explains_a_trial_adds_up(folder: Path) -> None:
     rng = np.random.default_rng(10)
     levels = [{"x": float(rng.uniform(0, 4)), "z": float(rng.uniform(0, 4))} for _ in range(60)]
-    trials = parameter_trials(rng, levels, measure)  # type: ignore[arg-type]
+    trials = parameter_trials(rng, levels, measure)
     model = fitted(blueprint_of(LINEAR, folder), trials)
     for number in range(1, 21):
         found = find_trial(model, trials, number, "y")
@@ -222,7 +224,7 @@ def test_a_question_far_outside_is_refused_and_says_so_when_answered(folder: Pat
     """A line where the truth is a square, fitted on a in 0 to 4 and asked about a = 8, where the truth is 69.6."""
     rng = np.random.default_rng(1)
     levels = [{"a": float(level)} for level in rng.uniform(0, 4, 200)]
-    trials = parameter_trials(rng, levels, lambda at, rng: {"wall_time": 5.6 + at["a"] ** 2 + rng.normal(0, 0.5)})  # type: ignore[arg-type]
+    trials = parameter_trials(rng, levels, lambda at, rng: {"wall_time": 5.6 + at["a"] ** 2 + rng.normal(0, 0.5)})
     model = fitted(blueprint_of(SQUARE, folder), trials)
     with pytest.raises(OutsideSupport, match="a = 8 is outside the trials, which have 0"):
         whatif(model, "y", {"a": 8.0}, rng)
@@ -253,5 +255,5 @@ def test_a_comparison_finds_a_change_in_one_unchanged_law_in_twenty(folder: Path
 
 
 @cache
-def _square(folder: Path):  # type: ignore[no-untyped-def]
+def _square(folder: Path) -> Blueprint:
     return blueprint_of(SQUARE, folder)
