@@ -11,6 +11,8 @@ from insitu.orchestrator.plan import located, resolve_plan
 from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
 from insitu.orchestrator.plan.resolve_blast_radius import resolve_blast_radius
+from insitu.orchestrator.plan.resolve_factors import FEW_POINTS, MANY_POINTS, resolve_factors
+from insitu.orchestrator.plan.resolve_goal import resolve_goal
 from insitu.orchestrator.plan.resolve_input import check_input
 from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
 from insitu.orchestrator.plan.resolve_network import check_network
@@ -150,8 +152,10 @@ class _Loading:
         factors_node, subject_node, goal_node = nodes.get("factors"), nodes.get("subject"), nodes.get("goal")
         factor_names = factors_node.keys() if isinstance(factors_node, located.Mapping) else ()
         factors, subject, goal = None, None, None
+        design = resolve_plan.resolve_design(nodes.get("design"), document, self.designs, self.faults)
         if isinstance(factors_node, located.Mapping):
-            factors = resolve_plan.resolve_factors(factors_node, document.factors or {}, model, self.faults)
+            points = FEW_POINTS if design.kind == "factorial" else MANY_POINTS
+            factors = resolve_factors(factors_node, document.factors or {}, model, self.faults, points=points)
             check_input(subject_node, factors_node, model, self.faults)
             check_network(subject_node, factors_node, model, self.faults)
         if isinstance(subject_node, located.Mapping):
@@ -159,10 +163,9 @@ class _Loading:
         if document.subject is not None:
             subject = resolve_plan.resolve_subject(document.subject)
         if document.goal is not None and isinstance(goal_node, located.Mapping):
-            goal = resolve_plan.resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
+            goal = resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
         guards = resolve_plan.resolve_guards(nodes.get("guards"), document.guards, self.faults)
         radius = resolve_blast_radius(nodes.get("blast_radius"), document.blast_radius, self.settable, self.faults)
-        design = resolve_plan.resolve_design(nodes.get("design"), document.design, self.designs, self.faults)
         if document.name is None or factors is None or subject is None:
             return None
         return Plan(

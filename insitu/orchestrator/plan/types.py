@@ -10,6 +10,7 @@ from pathlib import Path
 
 from insitu.injectors.options import Option, Options
 from insitu.orchestrator.plan.blast_radius import BlastRadius
+from insitu.orchestrator.plan.goals import Goal
 from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
 
 
@@ -165,39 +166,23 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """What the user wants to know, and how precisely.
-
-    Attributes
-    ----------
-    relative_half_width
-        Half width of the interval relative to the estimate; ``None`` if no precision is asked for.
-    confidence
-        Between 0.5 and 1.
-    line, column
-        Where the plan states it; 0 if it was not read from a file.
-    """
-
-    cause: str
-    outcome: str
-    relative_half_width: float | None
-    confidence: float
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class DesignSpec:
     """How levels are given to trials.
 
     Attributes
     ----------
     kind
-        ``factorial``; later kinds register under the same key.
+        ``factorial``, ``sequential`` or another that is registered.
     replicates
-        Trials per assignment; one in each block.
+        Of a design that is fixed beforehand: trials per assignment; one in each block.
     baseline_replicates
-        Trials per block without any intervention.
+        Trials per block without any intervention; of a design that is chosen as it goes, `controls` says how many.
+    trials
+        Of a design that is told how many: without replicates and baseline trials.
+    batch
+        Trials between two refits, of a design that is chosen as it goes; ``None``: by the number of parameters.
+    controls
+        Share of the trials that repeat others or leave everything alone, to see what the law cannot explain.
     seed
         Seed of the run's only random generator.
     """
@@ -205,6 +190,9 @@ class DesignSpec:
     kind: str = "factorial"
     replicates: int = 2
     baseline_replicates: int = 1
+    trials: int | None = None
+    batch: int | None = None
+    controls: float = 0.15
     seed: int = 1
 
 
