@@ -144,6 +144,7 @@ class _Building:
             parameter_scales={name: scales.get(name, 1.0) for name in parsed.parameters},
             parents=parsed.parents,
             terms=terms,
+            expression=parsed.tree,
         )
 
     def _unit(self, name: str, dimension: Dimension) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -285,6 +285,25 @@ def names(node: Expression) -> Iterator[Name]:
         yield node
     for child in children(node):
         yield from names(child)
+
+
+def substitute(node: Expression, replacements: Mapping[str, Expression]) -> Expression:
+    """The expression with some names replaced; what stands in keeps its own offsets."""
+    match node:
+        case Name(name=name):
+            return replacements.get(name, node)
+        case Negative(operand=operand):
+            return replace(node, operand=substitute(operand, replacements))
+        case Sum(terms=terms):
+            return replace(node, terms=tuple(substitute(term, replacements) for term in terms))
+        case Product(factors=factors):
+            return replace(node, factors=tuple(substitute(factor, replacements) for factor in factors))
+        case Power(base=base):
+            return replace(node, base=substitute(base, replacements))
+        case Call(arguments=arguments):
+            return replace(node, arguments=tuple(substitute(one, replacements) for one in arguments))
+        case _:
+            return node
 
 
 def evaluate(node: Expression, values: Mapping[str, Array | float]) -> Array:

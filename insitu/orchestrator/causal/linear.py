@@ -71,6 +71,14 @@ def split(node: Expression, parameters: Collection[str]) -> tuple[Term, ...]:
     raise _not_linear(node, parameters, f"'{{}}' is inside {shown(node)}")
 
 
+def split_if_linear(node: Expression, parameters: Collection[str]) -> tuple[Term, ...]:
+    """As `split`, but empty for an expression that is not linear."""
+    try:
+        return split(node, parameters)
+    except LawError:
+        return ()
+
+
 def _negative(term: Term) -> Term:
     return Term(term.parameter, negate(term.coefficient, term.start), term.start)
 
