@@ -11,9 +11,9 @@ import pytest
 from insitu.injectors.confinement import NO_CAPS
 from insitu.injectors.demand import Demand
 from insitu.orchestrator import experiment, loop
-from insitu.orchestrator.loop import Ending
 from insitu.orchestrator.plan.blast_radius import allowed
 from insitu.orchestrator.radius import Radius
+from insitu.orchestrator.steering.endings import Ending
 from insitu.orchestrator.store.records import TrialState
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
@@ -32,7 +32,7 @@ def executed(tmp_path: Path) -> Executed:
         source = plans.PLAN.replace("budget: {trials: 60}", f"budget: {budget}")
         plan, blueprint = experiment.read(plans.write(tmp_path / "plan", plan=source))
         radius = Radius(allowed(plan.blast_radius, None), NO_CAPS, Demand())
-        trials = experiment.design_trials(plan)
+        trials = experiment.design_trials(plan, blueprint)
         most = experiment.most_trials(plan, len(trials))
         prepared = experiment.Experiment(
             plan,

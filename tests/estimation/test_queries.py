@@ -12,7 +12,7 @@ from insitu.orchestrator.estimation.curves import dose_response
 from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.estimation.queries import effect, whatif
 from insitu.orchestrator.estimation.refit import fit_law
-from insitu.orchestrator.plan.types import Goal
+from insitu.orchestrator.plan.goals import EffectGoal
 from tests.standins import (
     LINE_VARIABLES,
     SORT,
@@ -145,20 +145,20 @@ def test_curves_pass_through_the_predictions(fit: Fit) -> None:
 
 def test_an_analysis_holds_the_goals_effect_over_what_was_tried() -> None:
     trials = sort_trials(np.random.default_rng(3))
-    result = analyse(SORT, trials, Goal("cpu_cores", "runtime", 0.1, 0.9))
+    result = analyse(SORT, trials, EffectGoal(cause="cpu_cores", outcome="runtime", relative_half_width=0.1, confidence=0.9))
     assert result.effect is not None
     assert (result.effect.low, result.effect.high, result.effect.confidence) == (0.3, 0.9, 0.9)
     assert analyse(SORT, trials, None).effect is None
 
 
 def test_an_analysis_says_why_there_is_no_answer() -> None:
-    empty = analyse(SORT, (), Goal("cpu_cores", "runtime", None, 0.95))
+    empty = analyse(SORT, (), EffectGoal(cause="cpu_cores", outcome="runtime", relative_half_width=None, confidence=0.95))
     assert empty.fit is None
     assert "too few" in empty.problem
     trials = sort_trials(np.random.default_rng(3))
-    stranger = analyse(SORT, trials, Goal("humidity", "runtime", None, 0.95))
+    stranger = analyse(SORT, trials, EffectGoal(cause="humidity", outcome="runtime", relative_half_width=None, confidence=0.95))
     assert "does not mention humidity" in stranger.effect_problem
     with pytest.raises(InputError, match="no law for input_size"):
-        analyse(SORT, trials, Goal("cpu_cores", "input_size", None, 0.95))
+        analyse(SORT, trials, EffectGoal(cause="cpu_cores", outcome="input_size", relative_half_width=None, confidence=0.95))
     with pytest.raises(InputError, match="no measured variable"):
         analyse(replace(SORT, laws={}), trials, None)

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.orchestrator.estimation.analysis import analyse
-from insitu.orchestrator.plan.types import Goal, Variable
+from insitu.orchestrator.plan.goals import EffectGoal
+from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report.summary import Summary, summarise
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial, TrialState
 from tests.standins import SORT, sort_trials
 
-GOAL = Goal("cpu_cores", "runtime", 0.1, 0.95)
+GOAL = EffectGoal(cause="cpu_cores", outcome="runtime", relative_half_width=0.1)
 META: dict[str, Json] = {
     "name": "sort-under-throttle",
     "run_id": "2026-11-21-sort-7f3a",

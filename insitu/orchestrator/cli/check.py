@@ -44,8 +44,8 @@ def check(
         prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
         limited = limits.limits_of(prepared, folder)
         machine.try_sandbox(folder)
-    trials = experiment.design_trials(prepared.plan)
-    doubts = (*doubts_of(prepared, trials, inventoried), *limits.doubts(limited))
+    trials = experiment.design_trials(prepared.plan, blueprint)
+    doubts = (*doubts_of(prepared, inventoried), *limits.doubts(limited))
     expected = machine.expected_duration(prepared, runs, len(trials))
     if as_json:
         typer.echo(json.dumps(_document(prepared, trials, limited, expected, doubts), allow_nan=False))

@@ -15,9 +15,10 @@ from insitu.orchestrator.cli.interruption import Interruption
 
 if TYPE_CHECKING:
     from insitu.orchestrator.experiment import Experiment
-    from insitu.orchestrator.loop import Outcome
+    from insitu.orchestrator.causal.graph import Blueprint
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.report.summary import Summary
+    from insitu.orchestrator.steering.endings import Outcome
     from insitu.orchestrator.store.encoding import Json
     from insitu.orchestrator.store.run import RunStore
 
@@ -55,7 +56,7 @@ def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
         if capability.weaker:
             facts[f"weaker_{capability.variable}"] = f"{capability.mechanism}: {capability.reason}"
     with RunStore.create(directory, plan.plan_source, plan.model_source, facts) as store:
-        store.plan_trials(experiment.design_trials(plan))
+        store.plan_trials(experiment.design_trials(plan, prepared.blueprint))
         _execute(prepared, store, quiet=quiet)
 
 
@@ -69,7 +70,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
         plan, blueprint = experiment.read_stored(store)
         _clean_node()
         store.reset_running()
-        if (ended := _ended(plan, store)) is not None:
+        if (ended := _ended(plan, blueprint, store)) is not None:
             if not _has_results(store):  # killed after the last trial, or no space was left for them
                 _store_results(store, ended)
             why = f": {ended.text}" if ended.text else ""
@@ -81,20 +82,22 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
             prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
         _refuse_crowd(prepared)
         if not store.trials():  # killed between making the directory and planning
-            store.plan_trials(experiment.design_trials(prepared.plan))
+            store.plan_trials(experiment.design_trials(prepared.plan, prepared.blueprint))
         _execute(prepared, store, quiet=quiet)
 
 
-def _ended(plan: Plan, store: RunStore) -> Outcome | None:
+def _ended(plan: Plan, blueprint: Blueprint, store: RunStore) -> Outcome | None:
     """How a run has ended that has no trial to execute any more; it needs nothing of the machine."""
     from insitu.orchestrator.experiment import most_trials
-    from insitu.orchestrator.loop import ending_of, spent_s
+    from insitu.orchestrator.loop import spent_s
+    from insitu.orchestrator.steering.choice import steering_of
     from insitu.orchestrator.store.ledger import Ledger
 
     ledger = Ledger(store.trials())
     if not ledger.total:  # killed before they were planned
         return None
-    return ending_of(plan, ledger, most_trials(plan, ledger.total), spent_s(store, ledger))
+    steering = steering_of(plan, blueprint, most_trials(plan, ledger.total))
+    return steering.advance(ledger, store.trials, spent_s(store, ledger)).outcome
 
 
 def _has_results(store: RunStore) -> bool:
@@ -201,7 +204,7 @@ def _store_results(store: RunStore, outcome: Outcome) -> Summary:
 def _conclude(prepared: Experiment, outcome: Outcome, analysis: object, directory: Path) -> None:
     from insitu.orchestrator.errors import Aborted, GoalNotReached, NotIdentified
     from insitu.orchestrator.estimation.analysis import Analysis
-    from insitu.orchestrator.loop import Ending
+    from insitu.orchestrator.steering.endings import Ending
 
     assert isinstance(analysis, Analysis)
     hints = {

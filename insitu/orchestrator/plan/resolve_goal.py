@@ -94,6 +94,8 @@ class _Resolving:
 
     def _effect(self, effect: located.Scalar, common: dict[str, Any]) -> Goal | None:
         match = _EFFECT.search(effect.raw)
+        if self.document.effect is None:
+            return None  # reported with the schema's faults
         if match is None:
             message = "the effect must be written on one line, without escapes"
             self.faults.at(effect, message, "as in cpu_cores -> runtime")

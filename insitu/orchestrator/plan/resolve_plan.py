@@ -20,6 +20,7 @@ from insitu.orchestrator.plan.schema import (
     quantity_of,
 )
 from insitu.orchestrator.plan.types import (
+    SEQUENTIAL,
     Budget,
     DesignSpec,
     Guards,
@@ -144,15 +145,30 @@ def resolve_design(
         place = entry.value if entry else node
         if place is not None:
             faults.at(place, f"unknown design '{document.kind}'", suggest(document.kind, designs))
+    kind = document.kind or (SEQUENTIAL if _is_for_a_precision(plan.goal) else "factorial")
+    if kind == SEQUENTIAL:
+        _check_sequential(node, plan, faults)
     return DesignSpec(
-        kind=document.kind or ("sequential" if _is_for_a_precision(plan.goal) else "factorial"),
+        kind=kind,
         replicates=document.replicates,
         baseline_replicates=document.baseline_replicates,
         trials=document.trials,
         batch=document.batch,
-        controls=document.controls,
         seed=document.seed,
     )
+
+
+def _check_sequential(node: located.Node | None, plan: PlanDocument, faults: FaultList) -> None:
+    """A design that chooses trials as it goes needs to know for what, and when to end at the latest."""
+    missing = [] if plan.goal is not None else [("a goal", "add goal: {effect: cpu_cores -> runtime}")]
+    if plan.budget.trials is None and plan.budget.time is None:
+        missing.append(("a budget", "add budget: {trials: 40, time: 10 min}"))
+    for what, remedy in missing:
+        message = f"a sequential design needs {what}"
+        if node is None:
+            faults.add(1, 1, message, remedy)
+        else:
+            faults.at(node, message, remedy)
 
 
 def _is_for_a_precision(goal: GoalDocument | None) -> bool:

@@ -194,8 +194,6 @@ class DesignDocument(Document):
     """Trials of a design that is told how many, replicates and baseline trials apart."""
     batch: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Trials between two refits of a sequential design; by default it follows from the number of parameters."""
-    controls: Annotated[float, Field(ge=0, le=0.5)] = 0.15
-    """Share of a sequential or optimal design's trials that repeat others or leave everything alone."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of the run's only random generator."""
 

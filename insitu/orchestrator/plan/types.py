@@ -165,6 +165,10 @@ class Factor:
     column: int = field(default=0, compare=False)
 
 
+SEQUENTIAL = "sequential"
+"""The kind of design that chooses its trials as it goes."""
+
+
 @dataclass(frozen=True, slots=True)
 class DesignSpec:
     """How levels are given to trials.
@@ -176,13 +180,11 @@ class DesignSpec:
     replicates
         Of a design that is fixed beforehand: trials per assignment; one in each block.
     baseline_replicates
-        Trials per block without any intervention; of a design that is chosen as it goes, `controls` says how many.
+        Trials per block without any intervention.
     trials
         Of a design that is told how many: without replicates and baseline trials.
     batch
         Trials between two refits, of a design that is chosen as it goes; ``None``: by the number of parameters.
-    controls
-        Share of the trials that repeat others or leave everything alone, to see what the law cannot explain.
     seed
         Seed of the run's only random generator.
     """
@@ -192,7 +194,6 @@ class DesignSpec:
     baseline_replicates: int = 1
     trials: int | None = None
     batch: int | None = None
-    controls: float = 0.15
     seed: int = 1
 
 
