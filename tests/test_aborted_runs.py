@@ -48,7 +48,7 @@ def store(tmp_path: Path, prepared: experiment.Experiment) -> Iterator[RunStore]
 
 
 def execute(prepared: experiment.Experiment, store: RunStore, node: Node, watcher: Watcher) -> Outcome:
-    return loop.execute(prepared, store, node, watcher, node.clock)  # type: ignore[arg-type]
+    return loop.execute(prepared, store, node, watcher, node.clock, node.pause)  # type: ignore[arg-type]
 
 
 def states(store: RunStore) -> list[TrialState]:

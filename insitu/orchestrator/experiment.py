@@ -16,7 +16,6 @@ from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.causal.checking import check_against
 from insitu.orchestrator.causal.graph import Blueprint
-from insitu.orchestrator.design.factorial import MAX_TRIALS
 from insitu.orchestrator.design.protocol import design_names, find_design
 from insitu.orchestrator.design.space import space_of
 from insitu.orchestrator.errors import CannotExecute, InputError
@@ -27,7 +26,7 @@ from insitu.orchestrator.plan.inventory import Inventory
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role, Settable
 from insitu.orchestrator.radius import Radius, radius_of
-from insitu.orchestrator.steering.choice import steering_of
+from insitu.orchestrator.steering.choice import most_trials, steering_of
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import PlannedTrial
 from insitu.orchestrator.units import format_quantity
@@ -180,13 +179,6 @@ def prepare(
     radius = radius_of(settled, possible, here, platform.node(), memory_bytes, inventory)
     most = most_trials(plan, len(possible))
     return Experiment(settled, blueprint, tuple(capabilities), tuple(left_unset), most, radius, here)
-
-
-def most_trials(plan: Plan, planned: int) -> int:
-    """Executions that a plan's budget allows for so many planned trials, replacements included."""
-    if plan.budget.trials is not None:
-        return plan.budget.trials
-    return MAX_TRIALS if plan.design.kind == SEQUENTIAL else 2 * planned
 
 
 def _uses_network(plan: Plan) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from insitu.orchestrator.causal.target import target_of
 from insitu.orchestrator.estimation.analysis import analyse
+from insitu.orchestrator.estimation.answer import Answer, answer
 from insitu.orchestrator.plan.goals import EffectGoal
-from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.plan.types import Factor, Variable
 from insitu.orchestrator.report.summary import Summary, summarise
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial, TrialState
@@ -59,15 +62,28 @@ def finished_trials() -> tuple[StoredTrial, ...]:
     return tuple(trials)
 
 
+def answered(trials: Sequence[StoredTrial]) -> Answer | None:
+    """The answer to the goal, as a run of a fixed design has it."""
+    fit = analyse(SORT, trials, GOAL).fit
+    if fit is None:
+        return None
+    factors = [Factor(span.variable, span.requested) for span in fit.support]
+    return answer(target_of(GOAL, SORT, factors, fit.baseline), {"runtime": fit}, GOAL.confidence)
+
+
 def finished_summary() -> Summary:
     trials = finished_trials()
-    return summarise(SORT, trials, analyse(SORT, trials, GOAL), META, GOAL, tolerance=0.05)
+    return summarise(
+        SORT, trials, analyse(SORT, trials, GOAL), META, GOAL, tolerance=0.05, answer=answered(trials)
+    )
 
 
 def bent_summary() -> Summary:
     """The law misses a term."""
     trials = sort_trials(np.random.default_rng(3), extra=lambda v: 0.4 / v["cpu_cores"])
-    return summarise(SORT, trials, analyse(SORT, trials, GOAL), META, GOAL, tolerance=0.05)
+    return summarise(
+        SORT, trials, analyse(SORT, trials, GOAL), META, GOAL, tolerance=0.05, answer=answered(trials)
+    )
 
 
 def running_summary() -> Summary:

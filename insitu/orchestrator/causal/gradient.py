@@ -99,8 +99,7 @@ def _differentiate(node: Expression, by: frozenset[str], values: Mapping[str, Ar
             return _Dual(
                 np.asarray(value),
                 _added(
-                    _scaled(part.slopes, np.asarray(float(sign)))
-                    for sign, part in zip(signs, parts, strict=True)
+                    _scaled(part.slopes, np.asarray(float(sign))) for sign, part in zip(signs, parts, strict=True)
                 ),
             )
         case Product(factors=factors, inverted=inverted):
@@ -168,7 +167,9 @@ def _call(function: str, arguments: Sequence[_Dual]) -> _Dual:
     result = first
     for other in arguments[1:]:
         chosen = result.value >= other.value if function == "max" else result.value <= other.value
-        value = np.maximum(result.value, other.value) if function == "max" else np.minimum(result.value, other.value)
+        value = (
+            np.maximum(result.value, other.value) if function == "max" else np.minimum(result.value, other.value)
+        )
         result = _Dual(value, _chosen(chosen, result.slopes, other.slopes))
     return result
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from insitu.orchestrator.cli.interruption import Interruption
+from insitu.orchestrator.plan.goals import EffectGoal
 
 if TYPE_CHECKING:
-    from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.causal.graph import Blueprint
+    from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.report.summary import Summary
     from insitu.orchestrator.steering.endings import Outcome
@@ -88,9 +89,8 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
 
 def _ended(plan: Plan, blueprint: Blueprint, store: RunStore) -> Outcome | None:
     """How a run has ended that has no trial to execute any more; it needs nothing of the machine."""
-    from insitu.orchestrator.experiment import most_trials
     from insitu.orchestrator.loop import spent_s
-    from insitu.orchestrator.steering.choice import steering_of
+    from insitu.orchestrator.steering.choice import most_trials, steering_of
     from insitu.orchestrator.store.ledger import Ledger
 
     ledger = Ledger(store.trials())
@@ -173,7 +173,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     print_summary(summary)
     typer.echo(f"run:    {directory}")
     typer.echo(f"report: {directory / 'report.html'}")
-    _conclude(prepared, outcome, summary.analysis, directory)
+    _conclude(prepared.plan, outcome, summary, directory)
 
 
 def _require_nothing_held(run_id: str) -> None:
@@ -201,32 +201,32 @@ def _store_results(store: RunStore, outcome: Outcome) -> Summary:
     return summary
 
 
-def _conclude(prepared: Experiment, outcome: Outcome, analysis: object, directory: Path) -> None:
+def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -> None:
+    """End with the exit code that the outcome has, and say what to do next."""
     from insitu.orchestrator.errors import Aborted, GoalNotReached, NotIdentified
-    from insitu.orchestrator.estimation.analysis import Analysis
     from insitu.orchestrator.steering.endings import Ending
 
-    assert isinstance(analysis, Analysis)
     hints = {
         Ending.BUDGET: "see the reasons above; a quieter machine, or a new run with a larger `budget`, may help",
         Ending.SUBJECT_FAILED: _remedy(outcome.text),
         Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
         Ending.INVALID: "see the reasons above; a quieter machine, other levels or a larger blast radius may help",
     }
+    hint = outcome.next_step or hints.get(outcome.ending)
     if outcome.ending is Ending.ABORTED:
-        raise Aborted(outcome.text, hint=hints[outcome.ending])
-    if outcome.ending is not Ending.COMPLETE:
-        raise GoalNotReached(outcome.text, hint=hints[outcome.ending], reason=outcome.ending.value)
-    if analysis.fit is None:
-        raise NotIdentified(analysis.problem, hint=analysis.remedy or None)
-    goal = prepared.plan.goal
-    if goal is None or goal.relative_half_width is None or analysis.effect is None:
+        raise Aborted(outcome.text, hint=hint)
+    if outcome.ending is Ending.REACHED:
         return
-    if analysis.effect.relative_half_width > goal.relative_half_width:
+    if outcome.ending is not Ending.COMPLETE:
+        raise GoalNotReached(outcome.text, hint=hint, reason=outcome.ending.value)
+    if summary.analysis.fit is None:
+        raise NotIdentified(summary.analysis.problem, hint=summary.analysis.remedy or None)
+    asked = plan.goal.relative_half_width if plan.goal is not None else None
+    if asked is not None and summary.answer is not None and summary.answer.half_width > asked:
+        what = "the effect" if isinstance(plan.goal, EffectGoal) else "what the goal asks for"
         raise GoalNotReached(
-            f"the effect is known to {analysis.effect.relative_half_width:.0%} only, "
-            f"not to the {goal.relative_half_width:.0%} asked for",
-            hint="raise `design.replicates`",
+            f"{what} is known to {summary.answer.half_width:.0%} only, not to the {asked:.0%} asked for",
+            hint="raise `design.replicates`, or have the trials chosen: `design: {kind: sequential}`",
             reason="budget",
         )
 

@@ -21,7 +21,7 @@ class Belief:
     values
         Base units, shape (p,); `nominal` ones before any fit.
     noise
-        Standard deviation of one trial about the law, relative to the mean where the law says so; 1 before any fit.
+        Standard deviation of one trial, relative to the mean where the law says so; 1 before any fit.
     levels
         Achieved levels of its parents in the trials that inform it, each of shape (n,).
     """

@@ -65,7 +65,9 @@ def _after(situation: Situation, assignments: Sequence[Assignment]) -> dict[str,
     values = {name: belief.values for name, belief in situation.beliefs.items()}
     known: Mapping[str, Array] = situation.composite.means(values, levels) if assignments else {}
     return {
-        name: replace(belief, levels={one: np.asarray(known[one]) for one in belief.law.parents} if assignments else {})
+        name: replace(
+            belief, levels={one: np.asarray(known[one]) for one in belief.law.parents} if assignments else {}
+        )
         for name, belief in situation.beliefs.items()
     }
 

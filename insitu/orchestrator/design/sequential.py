@@ -12,11 +12,11 @@ import numpy as np
 from insitu.orchestrator.causal.composite import Composite
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.target import Target
+from insitu.orchestrator.design.batch import next_batch
 from insitu.orchestrator.design.belief import Belief, stacked_information, stacked_rows
 from insitu.orchestrator.design.controls import Check, check_of, count_checks, replicate_of
 from insitu.orchestrator.design.criteria import Criterion, c_optimal, d_optimal
 from insitu.orchestrator.design.exchange import exchange
-from insitu.orchestrator.design.batch import next_batch
 from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import Assignment, PlannedTrial

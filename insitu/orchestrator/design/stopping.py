@@ -112,7 +112,9 @@ def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
         f"the law misses the means of replicates by {misfit.relative_size:.1%} of the outcome, "
         f"which chance does not explain (p = {misfit.p_value:.2g})"
     )
-    return Ruling(Stop.MODEL_REJECTED, text, misfit.sentence or "add what is missing to the law, and run the plan again")
+    return Ruling(
+        Stop.MODEL_REJECTED, text, misfit.sentence or "add what is missing to the law, and run the plan again"
+    )
 
 
 def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:

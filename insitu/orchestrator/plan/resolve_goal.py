@@ -106,7 +106,9 @@ class _Resolving:
             return None
         if cause == outcome:
             line, column = effect.position(match.start(2))
-            self.faults.add(line, column, f"'{cause}' is both cause and outcome", "name the measured variable last")
+            self.faults.add(
+                line, column, f"'{cause}' is both cause and outcome", "name the measured variable last"
+            )
         else:
             self._check_measured(effect, outcome, match.start(2))
             if cause in self._settable() and cause not in self.factor_names:

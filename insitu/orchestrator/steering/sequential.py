@@ -18,6 +18,7 @@ from insitu.orchestrator.store.records import LevelVerdict, PlannedTrial, Stored
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.graph import Blueprint
+    from insitu.orchestrator.estimation.answer import Answer
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.store.ledger import Ledger
 
@@ -85,6 +86,10 @@ class SequentialSteering:
             parameters,
             self.goal.confidence,
         )
+
+    def answer(self, stored: Sequence[StoredTrial]) -> Answer | None:
+        """What the trials say about the goal, with intervals that allow for all the looks."""
+        return self._knowledge(stored).answer(self.goal.confidence, self.looks.inflation)
 
     def _look_again(self, stored: Sequence[StoredTrial]) -> None:
         """Bring the looks up to date: one after each batch, so that a run which resumes has the same ones."""

@@ -57,15 +57,15 @@ class Knowledge:
     def valid(self) -> int:
         return sum(trial.state is TrialState.VALID for trial in self.trials)
 
-    def answer(self, confidence: float, looks: Looks) -> Answer | None:
-        """The goal's answer at this look; ``None`` while a law is not fitted."""
+    def answer(self, confidence: float, inflation: float) -> Answer | None:
+        """The goal's answer; ``None`` while a law is not fitted."""
         if not self.fits:
             return None
-        return answer(self.target, self.fits, confidence, looks.inflation)
+        return answer(self.target, self.fits, confidence, inflation)
 
     def look(self, goal: Goal, looks: Looks) -> Look:
         """What a stopping rule needs to know."""
-        found = self.answer(goal.confidence, looks)
+        found = self.answer(goal.confidence, looks.inflation)
         width = found.half_width if found is not None and self.valid >= looks.trials[0] else math.inf
         return Look(self.valid, width, self._misfit())
 
@@ -74,9 +74,7 @@ class Knowledge:
         found = [one for fit in self.fits.values() if (one := _misfit_of(fit)) is not None]
         return min(found, key=lambda one: one.p_value, default=None)
 
-    def situation(
-        self, plan: Plan, given_up: Mapping[str, Collection[float]], *, by_time: bool
-    ) -> Situation:
+    def situation(self, plan: Plan, given_up: Mapping[str, Collection[float]], *, by_time: bool) -> Situation:
         """What the choice of the next trials depends on."""
         space = space_of(plan, given_up)
         beliefs = self._beliefs()
@@ -115,11 +113,15 @@ class Knowledge:
         outcome = self.blueprint.variables[self.composite.outcome]
         if outcome.source != "wall_time" or not self.fits:
             return np.full(count, statistics.median(durations))
-        walls = [trial.record.measurements.get("wall_time", 0.0) for trial in self.trials if trial.record is not None]
+        walls = [
+            trial.record.measurements.get("wall_time", 0.0) for trial in self.trials if trial.record is not None
+        ]
         around_s = max(0.0, statistics.median(d - w for d, w in zip(durations, walls, strict=True)))
         mean = self.composite.mean({name: one.values for name, one in beliefs.items()}, columns)
         shortest = min(walls, default=0.0) / 2
-        seconds: Array = np.clip(np.nan_to_num(mean, nan=max(walls)), shortest, plan.guards.trial_timeout_s) + around_s
+        seconds: Array = (
+            np.clip(np.nan_to_num(mean, nan=max(walls)), shortest, plan.guards.trial_timeout_s) + around_s
+        )
         return np.maximum(seconds, 1e-3)
 
 

@@ -14,7 +14,6 @@ from insitu.orchestrator.store.records import (
 )
 from insitu.orchestrator.store.states import SPOILT
 
-
 _MOST_DISTURBED = 9
 """Of the attempts at one planned trial that others disturbed; more, and it counts like any that came out badly."""
 
