@@ -1,4 +1,4 @@
-"""The design that asks for the next trials after each refit: what tells most about the goal, given what is known."""
+"""The design that asks after each refit for the trials that tell most about the goal."""
 
 from __future__ import annotations
 
