@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.orchestrator.causal.blueprint import Blueprint, Law, build_blueprint
-from insitu.orchestrator.plan.types import LawText, ModelText, ParameterUnit, Role, Variable
+from insitu.orchestrator.plan.types import LawText, ModelText, ParameterText, Role, Variable
 from insitu.orchestrator.store.records import (
     Assignment,
     LevelRecord,
@@ -24,7 +24,7 @@ from insitu.orchestrator.store.records import (
 Levels = Mapping[str, float]
 
 
-def law_of(variable: str, text: str, variables: dict[str, Variable], *units: ParameterUnit) -> Blueprint:
+def law_of(variable: str, text: str, variables: dict[str, Variable], *units: ParameterText) -> Blueprint:
     """The blueprint of a model with one law."""
     return build_blueprint(ModelText(Path("model.yaml"), variables, (LawText(variable, text, 1, 1),), units))
 
@@ -39,7 +39,7 @@ SORT = law_of(
     "runtime",
     "c + a * input_size / disk_read_rate + b * input_size / cpu_cores",
     SORT_VARIABLES,
-    ParameterUnit("b", "core*s/GB", 1, 1),
+    ParameterText("b", "core*s/GB", 1, 1),
 )
 SORT_LAW = SORT.laws["runtime"]
 TRUTH = {"c": 0.05, "a": 1.0, "b": 60e-9}

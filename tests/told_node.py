@@ -14,8 +14,8 @@ MISSED = LevelRecord("cpu_cores", 0.5, 0.7, 1.0, 0.01, LevelVerdict.MISSED, "cgr
 class Node:
     """Stands in for a cluster: answers with the next of the states it was given, valid when they are used up.
 
-    `None` among them postpones, and so does every attempt while `well` is false. Each trial has samples. An invalid
-    one has missed its level, or was `disturbed`.
+    `None` among them postpones, and so does every attempt while `well` is false. Each trial has samples. One that
+    is invalid has missed its level, or was `disturbed`.
     """
 
     def __init__(self, *states: TrialState | None) -> None:

@@ -6,17 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from insitu.orchestrator.causal.expression import (
     Array,
     Call,
     Expression,
+    Index,
+    Is,
     Name,
     Negative,
     Number,
     Power,
     Product,
     Sum,
+    is_code,
+    which_choice,
 )
 
 Slopes = dict[str, Array]
@@ -90,6 +95,10 @@ def _differentiate(node: Expression, by: frozenset[str], values: Mapping[str, Ar
         case Name(name=name):
             slopes = {name: np.asarray(1.0)} if name in by else {}
             return _Dual(np.asarray(values[name], dtype=np.float64), slopes)
+        case Index():
+            return _index(node, by, values)
+        case Is():
+            return _Dual(is_code(node, values), {})
         case Negative(operand=operand):
             inner = _differentiate(operand, by, values)
             return _Dual(-inner.value, _scaled(inner.slopes, np.asarray(-1.0)))
@@ -109,14 +118,14 @@ def _differentiate(node: Expression, by: frozenset[str], values: Mapping[str, Ar
                 result = _quotient(result, other) if below else _product(result, other)
             return result
         case Power(base=base, exponent=exponent):
-            return _power(_differentiate(base, by, values), exponent)
+            return _power(_differentiate(base, by, values), _differentiate(exponent, by, values))
         case Call(function=function, arguments=arguments):
             duals = [_differentiate(argument, by, values) for argument in arguments]
             return _call(function, duals)
 
 
 def _times(slope: Array, factor: Array) -> Array:
-    """A derivative times what the chain rule multiplies it by; without influence there is none at infinity either."""
+    """A derivative times what the chain rule multiplies it by; no influence stays none at infinity."""
     return np.where((slope == 0) | (factor == 0), 0.0, slope * factor)
 
 
@@ -146,11 +155,22 @@ def _quotient(above: _Dual, below: _Dual) -> _Dual:
     return _Dual(value, _added([_scaled(above.slopes, 1.0 / below.value), by_below]))
 
 
-def _power(base: _Dual, exponent: float) -> _Dual:
-    value = np.power(base.value, exponent)
-    slopes = _scaled(base.slopes, exponent * np.power(base.value, exponent - 1.0))
+def _power(base: _Dual, exponent: _Dual) -> _Dual:
+    value = np.power(base.value, exponent.value)
+    by_base = _scaled(base.slopes, exponent.value * np.power(base.value, exponent.value - 1.0))
     vanishing = np.isinf(base.value) & (value == 0)
-    return _Dual(value, {name: np.where(vanishing, 0.0, slope) for name, slope in slopes.items()})
+    by_base = {name: np.where(vanishing, 0.0, slope) for name, slope in by_base.items()}
+    by_exponent = _scaled(exponent.slopes, np.where(value == 0, 0.0, value * np.log(base.value)))
+    return _Dual(np.asarray(value), _added([by_base, by_exponent]))
+
+
+def _index(node: Index, by: frozenset[str], values: Mapping[str, Array | float]) -> _Dual:
+    which = which_choice(node, values)
+    result = _Dual(np.where(np.isnan(which), np.nan, 0.0), {})
+    for number, choice in enumerate(node.choices):
+        here, other = which == number, _differentiate(choice, by, values)
+        result = _Dual(np.where(here, other.value, result.value), _chosen(here, other.slopes, result.slopes))
+    return result
 
 
 def _call(function: str, arguments: Sequence[_Dual]) -> _Dual:
@@ -167,13 +187,12 @@ def _call(function: str, arguments: Sequence[_Dual]) -> _Dual:
     result = first
     for other in arguments[1:]:
         chosen = result.value >= other.value if function == "max" else result.value <= other.value
-        value = (
-            np.maximum(result.value, other.value) if function == "max" else np.minimum(result.value, other.value)
-        )
+        fold = np.maximum if function == "max" else np.minimum
+        value = fold(result.value, other.value)
         result = _Dual(value, _chosen(chosen, result.slopes, other.slopes))
     return result
 
 
-def _chosen(first: np.ndarray, left: Slopes, right: Slopes) -> Slopes:
+def _chosen(first: NDArray[np.bool_], left: Slopes, right: Slopes) -> Slopes:
     none = np.asarray(0.0)
     return {name: np.where(first, left.get(name, none), right.get(name, none)) for name in {**left, **right}}

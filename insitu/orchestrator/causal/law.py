@@ -13,14 +13,17 @@ from insitu.orchestrator.causal.expression import (
     Negative,
     Number,
     Sum,
+    addends_of,
     evaluate,
+    has_any,
     spell,
     substitute,
 )
 from insitu.orchestrator.causal.gradient import differentiate
-from insitu.orchestrator.causal.linear import Term, split_if_linear
+from insitu.orchestrator.causal.linear import Term, split
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan.law_kinds import Bounds, Link, Method, Noise
+from insitu.orchestrator.plan.types import PriorText
 
 __all__ = ["Bounds", "Law", "Link", "Method", "Noise"]
 
@@ -61,6 +64,8 @@ class Law:
         How the parameters are found.
     quantile
         Which one the law gives, where `method` asks for one.
+    priors
+        What earlier runs found about some of the parameters.
     """
 
     variable: str
@@ -77,6 +82,7 @@ class Law:
     noise: Noise = Noise.NORMAL
     method: Method = Method.LEAST_SQUARES
     quantile: float = 0.5
+    priors: tuple[PriorText, ...] = ()
 
     @property
     def linear(self) -> bool:
@@ -250,13 +256,22 @@ class Law:
         if self.linear and not any(number.value for number in held.values()):
             terms = tuple(term for term in self.terms if term.parameter not in held) or (_NOTHING,)
         else:
-            terms = split_if_linear(expression, free)
+            terms = split(expression, free)
         bounds = {name: one for name, one in self.bounds.items() if name in free}
         return replace(self, parameters=free, terms=terms, expression=expression, bounds=bounds)
 
     @property
     def term_texts(self) -> dict[str, str]:
-        """Parameter to what it is multiplied by, as text: ``{"a": "input_size / cpu_cores", "c": "1"}``."""
+        """Parameter to what it is multiplied by, as text: ``{"a": "input_size / cpu_cores", "c": "1"}``.
+
+        In a law that is not linear: to the addends in which it stands.
+        """
+        if not self.linear:
+            addends = addends_of(self.expression)
+            return {
+                parameter: _spell_sum([one for one in addends if has_any(one, frozenset({parameter}))])
+                for parameter in self.parameters
+            }
         return {
             parameter: _spell_sum([t.coefficient for t in self.terms if t.parameter == parameter])
             for parameter in self.parameters
@@ -264,7 +279,7 @@ class Law:
 
     @property
     def offset_text(self) -> str:
-        """The part without any parameter as text; ``"0"`` if there is none."""
+        """The part of a linear law without any parameter as text; ``"0"`` if there is none."""
         return _spell_sum([t.coefficient for t in self.terms if t.parameter is None])
 
 

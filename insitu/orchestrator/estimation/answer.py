@@ -1,4 +1,4 @@
-"""The answer to a plan's goal, from fitted laws: what stops an experiment, what is reported, what the exit code says."""
+"""The answer to a plan's goal, from fitted laws: it ends an experiment, is reported, and makes the exit code."""
 
 from __future__ import annotations
 

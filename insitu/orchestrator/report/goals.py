@@ -39,13 +39,12 @@ def headline(goal: Goal, answer: Answer, units: dict[str, str]) -> str:
 
 def conditions(goal: Goal, answer: Answer, units: dict[str, str]) -> str:
     """Which intervals these are, and where the other variables stand."""
-    known = f", ± {percent(answer.half_width)}" if math.isfinite(answer.half_width) else ""
-    at_worst = " at worst" if len(answer.parts) > 1 else ""
-    text = f"{percent(answer.confidence, 4)} confidence interval{'s' if len(answer.parts) > 1 else ''}{known}{at_worst}"
+    intervals, at_worst = ("intervals", " at worst") if len(answer.parts) > 1 else ("interval", "")
+    text = f"{percent(answer.confidence, 4)} confidence {intervals}"
+    if math.isfinite(answer.half_width):
+        text += f", ± {percent(answer.half_width)}{at_worst}"
     if answer.inflation > 1:
-        text += (
-            f", {answer.inflation:.3g} times as wide as of a fixed number of trials, since they ended when it did"
-        )
+        text += f", widened by {answer.inflation:.3g}, since trials ended when it was narrow enough"
     still = dict(answer.parts[0].wanted.at) if isinstance(goal, (EffectGoal, RankingGoal)) and answer.parts else {}
     return f"{text}; at {level_list(still, units)}" if still else text
 

@@ -141,7 +141,7 @@ def knowledge_of(plan: Plan, blueprint: Blueprint, goal: Goal, stored: Sequence[
 
 
 def _noise(fit: Fit) -> float:
-    """Standard deviation of one trial; where all agree exactly, a part of what was measured that is next to none."""
+    """Standard deviation of one trial; where all agree exactly, next to none of what was measured."""
     typical = statistics.median(abs(point.observed) for point in fit.points) if fit.points else 1.0
     return max(fit.sigma, 1e-9 * typical, 1e-300)
 
