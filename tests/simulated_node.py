@@ -51,6 +51,9 @@ class SimulatedNode:
     def clock(self) -> float:
         return self.now
 
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
     def make_data(self, programs: tuple[tuple[str, Program], ...], guards: Guards) -> float:
         return 0.0
 

@@ -7,8 +7,9 @@ from here, so that they cannot differ.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,12 +67,21 @@ class Target:
     weights
         What the outcome's mean at each place counts for each number, shape (k, n); without rows where the numbers
         are the parameters of the outcome's law.
+    compared
+        Whether the numbers are compared with each other, so that the largest is what a precision is relative to:
+        a cause without any effect is known precisely when it is known to be small beside the others.
     """
 
     composite: Composite
     wanted: tuple[Wanted, ...]
     levels: Mapping[str, Array]
     weights: Array
+    compared: bool = False
+
+    def sizes(self, parameters: Parameters) -> Array:
+        """What the precision of each number is relative to, shape (k,)."""
+        sizes = np.abs(self.values(parameters))
+        return np.full(len(sizes), sizes.max(initial=0.0)) if self.compared else sizes
 
     def values(self, parameters: Parameters) -> Array:
         """The numbers in base units, shape (k,)."""
@@ -118,7 +128,10 @@ def target_of(
         case RankingGoal():
             causes = [factor.variable for factor in factors if factor.variable in places.roots]
             changes = [_Change(name, *places.ends(name)) for name in causes]
-            return _effects(composite, places, [one for one in changes if one.low != one.high], unit, {})
+            found = _effects(
+                composite, places, [one for one in changes if one.low != one.high], unit, places.middle()
+            )
+            return replace(found, compared=True)
         case PredictionGoal():
             rows = [places.at(dict(place)) for place in goal.places]
             wanted = tuple(Wanted(goal.outcome, unit, at=tuple(row.items())) for row in rows)
@@ -163,6 +176,11 @@ class _Places:
         lowest, highest = (min(levels), max(levels)) if levels else (natural, natural)
         low, high = (lowest if math.isnan(low) else low), (highest if math.isnan(high) else high)
         return natural if math.isinf(low) else low, natural if math.isinf(high) else high
+
+    def middle(self) -> dict[str, float]:
+        """The middle one of each factor's finite levels."""
+        finite = {name: [one for one in levels if math.isfinite(one)] for name, levels in self.levels.items()}
+        return {name: statistics.median_low(levels) for name, levels in finite.items() if levels}
 
     def at(self, levels: Mapping[str, float]) -> dict[str, float]:
         """Levels of all roots, of which the question gives some."""

@@ -128,7 +128,7 @@ def _criterion(situation: Situation) -> Criterion:
     target = situation.target
     if not target.wanted:
         return d_optimal()
-    sizes = np.abs(target.values(values))
+    sizes = target.sizes(values)
     gradients = target.gradients(values)
     laws = situation.composite.laws
     parts = [gradients.get(law.variable, np.zeros((len(sizes), len(law.parameters)))) for law in laws]

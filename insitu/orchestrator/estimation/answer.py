@@ -21,7 +21,8 @@ class Part:
     Attributes
     ----------
     relative_half_width
-        Half the interval's width over the size of the number; infinite for zero, or where the trials do not tell.
+        Half the interval's width over the size of the number, or of the largest where causes are compared; infinite
+        for zero, or where the trials do not tell.
     problem
         Why it is not known; empty if it is.
     """
@@ -81,18 +82,20 @@ def answer(target: Target, fits: Mapping[str, Fit], confidence: float, inflation
     df = min(fits[law.variable].df for law in laws)
     halves = inflation * float(stats.t.ppf((1 + confidence) / 2, df)) * np.sqrt(np.maximum(variances, 0.0))
     parts = (
-        _part(one, float(value), float(half), missing)
-        for one, value, half, missing in zip(target.wanted, found, halves, unknown, strict=True)
+        _part(one, float(value), float(half), float(size), missing)
+        for one, value, half, size, missing in zip(
+            target.wanted, found, halves, target.sizes(values), unknown, strict=True
+        )
     )
     return Answer(tuple(parts), confidence, inflation)
 
 
-def _part(wanted: Wanted, value: float, half: float, unknown: Sequence[str]) -> Part:
+def _part(wanted: Wanted, value: float, half: float, size: float, unknown: Sequence[str]) -> Part:
     if unknown or not math.isfinite(value):
         why = f"{' and '.join(unknown)} was not estimated" if unknown else "the law is not defined there"
         return Part(wanted, math.nan, -math.inf, math.inf, math.inf, why)
     ends = sorted(((value - half) * wanted.scale, (value + half) * wanted.scale))
-    relative = half / abs(value) if value else math.inf
+    relative = half / size if size else math.inf
     return Part(wanted, value * wanted.scale, ends[0], ends[1], relative)
 
 
