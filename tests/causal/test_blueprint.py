@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -314,3 +315,13 @@ def test_a_law_that_needs_a_parameter_without_a_level() -> None:
     assert check(plan) == [
         "model.yaml:7:12: the law of 'runtime' needs 'input_size', which the plan gives no level"
     ]
+
+
+def test_a_law_that_becomes_too_large_is_found_before_anything_is_executed() -> None:
+    names = [f"w{number}" for number in range(15)]
+    latent = "".join(f"  {name}: {{unit: s, role: latent}}\n" for name in names)
+    laws = "".join(f"  {after}: {before} + {before} + {before}\n" for before, after in pairwise(names))
+    model = changed(MODEL, "laws:\n", f"{latent}laws:\n  w0: w * input_size\n{laws}")
+    loaded = load(model=changed(model, "c + a", f"c + {names[-1]} + a"))
+    with pytest.raises(InputError, match="the law of 'w7' has more than 5000 parts"):
+        check_against(loaded, build_blueprint(loaded.model))

@@ -137,11 +137,21 @@ def test_the_logarithm_of_an_outcome_is_a_plain_number() -> None:
         (ParameterText("a", None, 9, 3, low=Given("5 core", 9, 4)), "9:4 '5 core' is core, not s"),
         (ParameterText("a", "s", 9, 3, high=Given("1", 9, 4), start=Given("2 s", 9, 5)), "9:5 the search for 'a'"),
         (ParameterText("a", "s", 9, 3, low=Given("many", 9, 4)), "9:4 'many' is not a quantity"),
+        (ParameterText("a", "s", 9, 3, low=Given("unlimited", 9, 4)), "9:4 'a' cannot be unlimited"),
+        (ParameterText("a", "s", 9, 3, start=Given("unlimited", 9, 4)), "9:4 the search for 'a' cannot start at"),
     ],
 )
 def test_bounds_that_cannot_be(parameter: ParameterText, expected: str) -> None:
     (found,) = faults_of(model_of("runtime: a + b * size", parameters=(parameter,)))
     assert found.startswith(expected)
+
+
+def test_a_bare_bound_is_in_base_units_where_no_unit_is_declared() -> None:
+    law = law_of(
+        "a^2 + b * size", (ParameterText("a", None, 1, 1, low=Given("-.5", 1, 1), start=Given("1e3", 1, 1)),)
+    )
+    assert law.parameter_units["a"] == "s^0.5"
+    assert (law.bounds["a"].low, law.starts["a"]) == (-0.5, 1000.0)
 
 
 def test_equations_are_solved_as_they_come() -> None:

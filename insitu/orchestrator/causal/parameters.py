@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from insitu.orchestrator.plan.law_kinds import Bounds
-from insitu.orchestrator.plan.schema import quantity_of
+from insitu.orchestrator.plan.schema import is_bare, quantity_of
 from insitu.orchestrator.plan.types import Given, ParameterText
 from insitu.orchestrator.units import NUMBER, Dimension, UnitError, dimension_of, parse_quantity, spell_dimension
 
@@ -46,16 +46,21 @@ def settle(name: str, dimension: Dimension, declared: ParameterText | None, add:
         add(declared.line, declared.column, message, _fitting(dimension))
         return Settled(declared.unit)
     unit = base if declared.unit is None else declared.unit
-    low, high, start = (_value(one, unit, add) for one in (declared.low, declared.high, declared.start))
+    low, high, start = (
+        _value(one, declared.unit, base, add) for one in (declared.low, declared.high, declared.start)
+    )
     bounds = Bounds(-math.inf if low is None else low, math.inf if high is None else high)
     _check_bounds(name, declared, bounds, start, add)
     scale = 1.0 if declared.unit is None else _reciprocal(parse_quantity(1.0, unit))
     return Settled(unit, scale, None if bounds == Bounds() else bounds, start)
 
 
-def _value(given: Given | None, unit: str, add: Add) -> float | None:
+def _value(given: Given | None, unit: str | None, base: str, add: Add) -> float | None:
+    """A bound in base units, as a bare number in the parameter's own unit."""
     if given is None:
         return None
+    if unit is None:  # a bare number is in base units already, which may be ones that nobody can write: s^0.5
+        unit = "" if is_bare(given.text) else base
     try:
         return quantity_of(given.text, unit)
     except UnitError as error:
@@ -66,13 +71,15 @@ def _value(given: Given | None, unit: str, add: Add) -> float | None:
 
 def _check_bounds(name: str, declared: ParameterText, bounds: Bounds, start: float | None, add: Add) -> None:
     low, high, begin = declared.low, declared.high, declared.start
-    if low is not None and high is not None and bounds.low > bounds.high:
+    if low is not None and bounds.low == math.inf:
+        add(low.line, low.column, f"'{name}' cannot be unlimited", "write a number, or leave the bound out")
+    elif low is not None and high is not None and bounds.low > bounds.high:
         message = f"'{name}' cannot be at least {low.text} and at most {high.text}"
         add(high.line, high.column, message, "the lower bound is the smaller one")
     elif low is not None and high is not None and bounds.low == bounds.high:
         message = f"'{name}' can only be {low.text}, so there is nothing to estimate"
         add(high.line, high.column, message, "list it under constants, in the place of parameters")
-    elif begin is not None and start is not None and not bounds.low <= start <= bounds.high:
+    elif begin is not None and start is not None and not (bounds.low <= start <= bounds.high and start < math.inf):
         message = f"the search for '{name}' cannot start at {begin.text}, which is outside its bounds"
         add(begin.line, begin.column, message, "start between low and high, or leave it out")
 

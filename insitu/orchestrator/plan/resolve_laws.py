@@ -13,7 +13,6 @@ from insitu.orchestrator.plan.schema import LawDocument
 
 _OF_TRIALS = ("noise", "fit", "quantile")
 """Keys about how trials spread, and what is made of them: of no use where there is no measurement."""
-_ONE_SPREAD = (Method.ROBUST, Method.QUANTILE, Method.MIXED)
 
 
 def resolve_laws(
@@ -85,12 +84,9 @@ def _law(
 
 
 def _check_method(document: LawDocument, keys: Mapping[str | None, located.Entry], faults: FaultList) -> None:
-    method, noise = Method(document.fit), Noise(document.noise)
+    method = Method(document.fit)
     given = keys.get("quantile")
     if method is Method.QUANTILE and (given is None or located.plain(given.value) is None):
         faults.at(keys["fit"].value, "it is not said which quantile the law gives", "add quantile: 0.95")
     elif method is not Method.QUANTILE and document.quantile is not None:
         faults.at(keys["quantile"].key, "a quantile belongs to fit: quantile", "add that, or leave this out")
-    if method in _ONE_SPREAD and noise.relative:
-        message = f"fit: {method} takes the spread of trials as it is, so it has no noise: {noise}"
-        faults.at(keys["noise"].value, message, "leave one of the two out")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 
 from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.model_types import Constant, Given, ParameterText
 from insitu.orchestrator.plan.schema import ParameterDocument
-from insitu.orchestrator.units import UnitError, dimension_of, parse_quantity
+from insitu.orchestrator.units import UnitError, dimension_of_quantity, parse_quantity, spell_dimension
 
 CheckName = Callable[[located.Entry, str], bool]
 """Whether a key can be the name of what the text says, with a fault if not."""
@@ -90,12 +89,9 @@ def resolve_constants(
 
 def _constant(name: str, text: str, node: located.Node, faults: FaultList) -> Constant | None:
     try:
-        dimension = dimension_of(text)
-        value = parse_quantity(text, text)
+        dimension = dimension_of_quantity(text)
+        value = parse_quantity(text, spell_dimension(dimension) if dimension else "")
     except UnitError as error:
         faults.at(node, str(error), "write a number with a unit, such as 128 MB")
-        return None
-    if math.isinf(value):
-        faults.at(node, f"'{name}' is not a finite quantity", "write a number with a unit, such as 128 MB")
         return None
     return Constant(name, value, dimension)

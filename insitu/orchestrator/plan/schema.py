@@ -64,9 +64,12 @@ def quantity_of(text: str, unit: str) -> float:
     UnitError
         As `insitu.orchestrator.units.parse_quantity`.
     """
-    if re.fullmatch(_NUMBER, text.strip()):
-        return parse_quantity(float(text), unit)
-    return parse_quantity(text, unit)
+    return parse_quantity(float(text) if is_bare(text) else text, unit)
+
+
+def is_bare(text: str) -> bool:
+    """Whether a quantity is a number without a unit."""
+    return re.fullmatch(_NUMBER, text.strip()) is not None
 
 
 def _positive(unit: str) -> AfterValidator:
