@@ -92,6 +92,8 @@ def _execute(
         store.plan_trials(step.trials)
         for fresh in step.trials:
             ledger.add(fresh)
+        if step.note:
+            watcher.stage(step.note)
         if step.outcome is not None:
             return step.outcome
         if step.pause_s:

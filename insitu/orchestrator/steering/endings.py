@@ -52,11 +52,14 @@ class Step:
     ----------
     pause_s
         How long to wait before the next trial, for others to be done.
+    note
+        What was found on the way, for whoever watches.
     """
 
     trials: tuple[PlannedTrial, ...] = ()
     outcome: Outcome | None = None
     pause_s: float = 0.0
+    note: str = ""
 
 
 def pause_after(disturbed_in_a_row: int) -> float:

@@ -66,7 +66,14 @@ class SequentialSteering:
         if room < 1:
             return Step(outcome=self._out_of_budget(stored, "trials"))
         batch = self._next_batch(stored, room, ledger.free_number)
-        return Step(batch, pause_s=pause_after(ledger.disturbed_in_a_row))
+        return Step(batch, pause_s=pause_after(ledger.disturbed_in_a_row), note=self._note(len(batch)))
+
+    def _note(self, further: int) -> str:
+        if not self._looks:
+            return f"{further} trials before the first look"
+        now = self._looks[-1]
+        known = f"known to ± {now.half_width:.1%}" if math.isfinite(now.half_width) else "not known yet"
+        return f"{known} after {now.trials} valid trials; {further} more"
 
     @property
     def _tolerated(self) -> float:
