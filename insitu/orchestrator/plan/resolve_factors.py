@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.resolve_model import ResolvedModel
 from insitu.orchestrator.plan.resolve_options import resolve_options
-from insitu.orchestrator.plan.schema import FactorDocument, quantity_of
+from insitu.orchestrator.plan.schema import FactorDocument, LevelsDocument, VariableDocument, quantity_of
 from insitu.orchestrator.plan.types import Factor, Role, Variable
 from insitu.orchestrator.units import UnitError, dimension_of, format_quantity
 
@@ -64,10 +64,29 @@ def resolve_factors(
     return tuple(factors)
 
 
+def resolve_ranges(
+    node: located.Mapping, documents: Mapping[str, VariableDocument], model: ResolvedModel, faults: FaultList
+) -> tuple[Factor, ...]:
+    """What the model says of the levels of variables, for plans that have no factors."""
+    factors = []
+    for entry in node.entries:
+        variable = model.text.variables.get(entry.key.text or "")
+        document = documents.get(entry.key.text or "")
+        if variable is None or document is None or not isinstance(entry.value, located.Mapping):
+            continue
+        given = [one for key in ("levels", "range", "scale", "points") if (one := entry.value.entry(key))]
+        if given and variable.role not in (Role.SET, Role.PARAMETER):
+            message = f"'{variable.name}' is not set by trials, so it has no levels"
+            faults.at(given[0].key, message, "levels are for a variable with set_by or with role: parameter")
+        elif given and (levels := tuple(_levels(entry, entry.value, document, variable, faults, MANY_POINTS))):
+            factors.append(Factor(variable.name, levels))
+    return tuple(factors)
+
+
 def _levels(
     entry: located.Entry,
     node: located.Mapping,
-    document: FactorDocument,
+    document: LevelsDocument,
     variable: Variable,
     faults: FaultList,
     points: int,

@@ -149,7 +149,20 @@ class SubjectDocument(Document):
     """Environment variables added to a minimal environment; values may hold the placeholders of commands."""
 
 
-class FactorDocument(Document):
+class LevelsDocument(Document):
+    """Levels of one variable: listed, or spread over a range."""
+
+    levels: Annotated[tuple[Quantity, ...], Field(min_length=1)] | None = None
+    """Levels to set, each once; 'unlimited' leaves a throttle off."""
+    range: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
+    """Lowest and highest level."""
+    scale: Literal["linear", "log"] = "linear"
+    """How the levels are spread over the range."""
+    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] | None = None
+    """How many levels the range is spread into, both ends included; by default 3 for a factorial, else 5."""
+
+
+class FactorDocument(LevelsDocument):
     """The levels of one variable: listed, or spread over a range."""
 
     model_config = ConfigDict(
@@ -164,14 +177,6 @@ class FactorDocument(Document):
         }
     )
 
-    levels: Annotated[tuple[Quantity, ...], Field(min_length=1)] | None = None
-    """Levels to set, each once; 'unlimited' leaves a throttle off."""
-    range: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
-    """Lowest and highest level."""
-    scale: Literal["linear", "log"] = "linear"
-    """How the levels are spread over the range."""
-    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] | None = None
-    """How many levels the range is spread into, both ends included; by default 3 for a factorial, else 5."""
     with_: Annotated[dict[str, object], Field(alias="with")] = {}
     """How an injector that has options is to bring the levels about."""
 
@@ -315,8 +320,11 @@ class PlanDocument(Document):
     """How much of the node this experiment may take; the node's inventory may allow less."""
 
 
-class VariableDocument(Document):
-    """A vertex of the causal model, with exactly one of role, set_by and measured_by."""
+class VariableDocument(LevelsDocument):
+    """A vertex of the causal model, with exactly one of role, set_by and measured_by.
+
+    The levels of one that trials can set are those of plans that have no factors.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -422,7 +430,7 @@ class InventoryDocument(Document):
     """Host name to what is known of the node; 'default' is for all that are not named."""
 
 
-PLAN_REQUIRED = ("name", "subject", "model", "factors")
+PLAN_REQUIRED = ("name", "subject", "model")
 MODEL_REQUIRED = ("variables", "laws")
 INVENTORY_REQUIRED = ("nodes",)
 """Keys that a file must have; checked by the loader, so that the rest of the file is still looked at."""
