@@ -15,6 +15,8 @@ def check_against(plan: Plan, blueprint: Blueprint) -> None:
     FaultyFile
         If a factor has no effect in the model, the goal's outcome has no law or its cause does not lead to
         it, or a law needs a parameter of the subject that the plan gives no level.
+    InputError
+        If a law becomes too large when its latent variables are put in.
     """
     faults = FaultList(plan.path)
     for factor in plan.factors:
@@ -35,6 +37,7 @@ def check_against(plan: Plan, blueprint: Blueprint) -> None:
                     f"add '{parent}' to factors of {plan.path}",
                 )
     raise_all(faults, model_faults)
+    blueprint.reduced()
 
 
 def _check_goal(plan: Plan, blueprint: Blueprint, faults: FaultList) -> None:

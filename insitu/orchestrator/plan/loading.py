@@ -50,20 +50,23 @@ def load_plan_text(
     model_path: Path,
     settable: Mapping[str, Settable],
     designs: Collection[str] = (),
+    priors: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Load a plan from the texts that a run directory keeps; the plan's ``model`` path is not followed.
+    """Load a plan from the texts that a run directory keeps; no path in them is followed.
 
     Parameters
     ----------
     plan_path, model_path
         Where the texts were found: shown in faults, not opened.
+    priors
+        Variable to the text of its law's prior, for the laws that have one.
 
     Raises
     ------
     FaultyFile
         With every fault of both texts.
     """
-    return _Loading(plan_path, settable, designs).from_texts(plan_source, model_source, model_path)
+    return _Loading(plan_path, settable, designs).from_texts(plan_source, model_source, model_path, priors or {})
 
 
 def load_model(path: Path, *, settable: Mapping[str, Settable]) -> ModelText:
@@ -82,10 +85,12 @@ def load_model(path: Path, *, settable: Mapping[str, Settable]) -> ModelText:
     return _sound(model).text
 
 
-def _model(source: str, faults: FaultList, settable: Mapping[str, Settable]) -> ResolvedModel | None:
+def _model(
+    source: str, faults: FaultList, settable: Mapping[str, Settable], priors: Mapping[str, str] | None = None
+) -> ResolvedModel | None:
     root = read_root(source, "model", faults)
     document = read_document(root, ModelDocument, MODEL_REQUIRED, faults) if root else None
-    return resolve_model(root, document, faults, settable) if root and document else None
+    return resolve_model(root, document, faults, settable, priors) if root and document else None
 
 
 class _Loading:
@@ -112,11 +117,10 @@ class _Loading:
                 self.faults.at(entry.value, error.message, error.hint)
         return self._finish(source, model_source, root, document, model, model_faults)
 
-    def from_texts(self, plan_source: str, model_source: str, model_path: Path) -> Plan:
+    def from_texts(self, plan_source: str, model_source: str, model_path: Path, priors: Mapping[str, str]) -> Plan:
         model_faults = FaultList(model_path)
-        model = _model(
-            decode(model_source.encode("utf-8", "surrogatepass"), model_faults), model_faults, self.settable
-        )
+        model_text = decode(model_source.encode("utf-8", "surrogatepass"), model_faults)
+        model = _model(model_text, model_faults, self.settable, priors)
         root, document = self._document(decode(plan_source.encode("utf-8", "surrogatepass"), self.faults))
         return self._finish(plan_source, model_source, root, document, model, model_faults)
 

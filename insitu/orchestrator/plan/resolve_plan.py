@@ -90,6 +90,8 @@ def _levels(
                 faults.at(extra.key, f"'{key}' belongs to a range, not to levels", "remove it, or give a range")
         if isinstance(listed.value, located.Sequence):
             yield from _listed(listed.value, variable, faults)
+    elif ranged is not None and variable.categories:
+        faults.at(ranged.key, f"'{entry.key.text}' has categories, which have no range", "list some as levels")
     elif ranged is not None and isinstance(ranged.value, located.Sequence):
         yield from _ranged(ranged.value, document, variable, faults)
 
@@ -116,6 +118,11 @@ def _level(item: located.Node, variable: Variable, faults: FaultList) -> float |
     text = item.text if isinstance(item, located.Scalar) else None
     if text is None:
         return None  # reported with the schema's faults
+    if variable.categories:
+        code = variable.words.index(text) if text in variable.words else None
+        if code is None:
+            faults.at(item, f"'{variable.name}' has no category '{text}'", suggest(text, variable.words))
+        return None if code is None else float(code)
     unit, dimension = variable.unit, dimension_of(variable.unit)
     words = variable.settable.words if variable.settable is not None else {}
     if text in words:
