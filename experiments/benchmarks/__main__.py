@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from experiments.benchmarks import (
     anomalies,
     apply_undo,
+    designs,
     disturbance,
     fits,
     levels,
@@ -37,10 +38,11 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "apply_undo": apply_undo.main,
     "disturbance": disturbance.main,
     "fits": fits.main,
+    "designs": designs.main,
 }
 GROUPS = {
     "interventions": ("levels", "network", "anomalies", "apply_undo", "disturbance"),
-    "causal": ("fits",),
+    "causal": ("fits", "designs"),
 }
 
 

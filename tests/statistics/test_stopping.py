@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.simulated import SimulatedNode
 from insitu.orchestrator import experiment
 from insitu.orchestrator.design.looks import Looks, planned_looks
 from insitu.orchestrator.steering.choice import most_trials, steering_of
@@ -16,7 +17,6 @@ from insitu.orchestrator.steering.sequential import SequentialSteering
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import StoredTrial
 from tests import plans
-from tests.simulated_node import SimulatedNode
 
 MODEL = """\
 variables:

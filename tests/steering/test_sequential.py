@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.simulated import SimulatedNode, Truth, record_of
 from insitu.injectors.confinement import NO_CAPS
 from insitu.injectors.demand import Demand
 from insitu.orchestrator import experiment, loop
@@ -27,7 +28,6 @@ from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredT
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
 from tests.injectors import nodes
-from tests.simulated_node import SimulatedNode, Truth, record_of
 from tests.told_node import Watcher
 
 MODEL = """\
