@@ -29,10 +29,13 @@ class Blueprint:
         By name, in the model's order.
     laws
         By the variable that they give; a variable without a law is set from outside.
+    confounded
+        Pairs of variables that share a hidden cause: their noise is not independent.
     """
 
     variables: dict[str, Variable]
     laws: dict[str, Law]
+    confounded: tuple[tuple[str, str], ...] = ()
 
     def parents(self, name: str) -> tuple[str, ...]:
         """Variables in the law of `name`; empty without a law.
@@ -82,7 +85,7 @@ class Blueprint:
         yield from ready
 
     def do(self, names: Iterable[str]) -> Blueprint:
-        """The blueprint under intervention: each variable in `names` loses its law.
+        """The blueprint under intervention: each variable in `names` loses its law and its hidden causes.
 
         Raises
         ------
@@ -93,9 +96,13 @@ class Blueprint:
         -----
         Truncated factorisation: Pearl, Causality (2nd edition), equation 1.37.
         """
-        held = list(names)
+        held = set(names)
         self._check(held)
-        return replace(self, laws={name: law for name, law in self.laws.items() if name not in held})
+        return replace(
+            self,
+            laws={name: law for name, law in self.laws.items() if name not in held},
+            confounded=tuple(pair for pair in self.confounded if held.isdisjoint(pair)),
+        )
 
     def _check(self, names: Iterable[str]) -> None:
         for name in names:
