@@ -1,8 +1,8 @@
 """Trials until a goal is reached: chosen as needed, beside random ones, a grid and one factor at a time.
 
-Five laws, whose subjects are simulated with noise of known size, each from many seeds. All four ways are judged by
-the same rule at the same numbers of trials: the interval of the goal, widened for repeated looks, is within 10 % of
-the estimate. What differs is which trials are executed.
+Five laws, whose subjects are simulated with noise of known size, each from many seeds. All four ways are judged
+by the same rule at the same numbers of trials: the interval of the goal, widened for repeated looks, is within
+10 % of the estimate. What differs is which trials are executed.
 """
 
 from __future__ import annotations
