@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from insitu.orchestrator.causal.blueprint import Blueprint, Edge, build_blueprint, check_against
 from insitu.orchestrator.causal.graph import Blueprint as Graph
 from insitu.orchestrator.errors import FaultyFile, InputError
+from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
 from insitu.orchestrator.plan.types import LawText, ModelText, ParameterText, Plan, Role, Variable
 from tests.plan.texts import MODEL, PLAN, SETTABLE, changed
@@ -284,7 +285,7 @@ def test_the_shipped_plan_passes() -> None:
     plan = load_plan(Path(__file__).parents[2] / "configs" / "quickstart.yaml", settable=SETTABLE)
     blueprint = build_blueprint(plan.model)
     check_against(plan, blueprint)
-    assert plan.goal is not None
+    assert isinstance(plan.goal, EffectGoal)
     assert plan.goal.cause in blueprint.ancestors(plan.goal.outcome)
 
 

@@ -16,6 +16,7 @@ from insitu.orchestrator.plan.resolve_categories import resolve_categories
 from insitu.orchestrator.plan.resolve_laws import resolve_laws
 from insitu.orchestrator.plan.resolve_parameters import resolve_constants, resolve_parameters
 from insitu.orchestrator.plan.schema import ModelDocument, VariableDocument
+from insitu.orchestrator.plan.types import Factor
 from insitu.orchestrator.units import dimension_of, spell_dimension
 
 FUNCTIONS = ("log", "exp", "sqrt", "min", "max", "is")
@@ -32,10 +33,13 @@ class ResolvedModel:
     ----------
     declared
         So that a faulty variable is not reported as unknown wherever it is used.
+    ranges
+        Levels that the model gives to variables which trials can set, for plans without factors.
     """
 
     text: ModelText
     declared: tuple[str, ...]
+    ranges: tuple[Factor, ...] = ()
 
 
 def resolve_model(

@@ -149,7 +149,20 @@ class SubjectDocument(Document):
     """Environment variables added to a minimal environment; values may hold the placeholders of commands."""
 
 
-class FactorDocument(Document):
+class LevelsDocument(Document):
+    """Levels of one variable: listed, or spread over a range."""
+
+    levels: Annotated[tuple[Quantity, ...], Field(min_length=1)] | None = None
+    """Levels to set, each once; 'unlimited' leaves a throttle off."""
+    range: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
+    """Lowest and highest level."""
+    scale: Literal["linear", "log"] = "linear"
+    """How the levels are spread over the range."""
+    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] | None = None
+    """How many levels the range is spread into, both ends included; by default 3 for a factorial, else 5."""
+
+
+class FactorDocument(LevelsDocument):
     """The levels of one variable: listed, or spread over a range."""
 
     model_config = ConfigDict(
@@ -164,23 +177,36 @@ class FactorDocument(Document):
         }
     )
 
-    levels: Annotated[tuple[Quantity, ...], Field(min_length=1)] | None = None
-    """Levels to set, each once; 'unlimited' leaves a throttle off."""
-    range: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
-    """Lowest and highest level."""
-    scale: Literal["linear", "log"] = "linear"
-    """How the levels are spread over the range."""
-    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 3
-    """How many levels the range is spread into, both ends included."""
     with_: Annotated[dict[str, object], Field(alias="with")] = {}
     """How an injector that has options is to bring the levels about."""
 
 
-class GoalDocument(Document):
-    """The question, and how precisely it is to be answered."""
+GOALS = ("effect", "prediction", "parameters", "comparison", "causes")
+"""What a goal can ask for; each goal asks for one."""
+Place = dict[str, Quantity]
 
-    effect: Annotated[str, Field(pattern=r"^\s*\w+\s*->\s*\w+\s*$")]
-    """Cause and outcome, as in 'cpu_cores -> runtime'."""
+
+class GoalDocument(Document):
+    """The question, and how precisely it is to be answered: exactly one of effect, prediction, ..."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in GOALS]})
+
+    effect: Annotated[str, Field(pattern=r"^\s*\w+\s*->\s*\w+\s*$")] | None = None
+    """Cause and outcome, as in 'cpu_cores -> runtime': how much the outcome changes with the cause."""
+    prediction: str | None = None
+    """The outcome whose mean is to be predicted, at the levels under at."""
+    parameters: str | None = None
+    """The variable whose law's parameters are all to be estimated."""
+    comparison: str | None = None
+    """The variable whose law is to be compared with the one under rival."""
+    causes: str | None = None
+    """The outcome whose causes are to be ranked by their effect over what trials may set."""
+    between: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
+    """The two levels of the cause between which its effect lies; by default the ends of its factor."""
+    at: Place | tuple[Place, ...] | None = None
+    """Levels of variables; a prediction may have several such places in a list."""
+    rival: str | None = None
+    """The right side of another law for the outcome."""
     relative_half_width: Annotated[float, Field(gt=0)] | None = None
     """Half width of the interval, relative to the estimate, at which the question counts as answered."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
@@ -190,12 +216,17 @@ class GoalDocument(Document):
 class DesignDocument(Document):
     """How levels are given to trials."""
 
-    kind: str = Field(default="factorial", examples=["factorial"])
-    """The design; 'factorial' tries every combination of levels."""
+    kind: str | None = Field(default=None, examples=["factorial", "sequential"])
+    """The design: 'sequential' chooses trials as it goes, until the goal is reached; 'factorial' tries every
+    combination of levels. By default sequential where the goal asks for a precision or a comparison."""
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 2
     """Trials per combination of levels, one in each block."""
     baseline_replicates: Annotated[int, Field(ge=0, le=10_000)] = 1
     """Trials per block without any intervention."""
+    trials: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Trials of a design that is told how many, replicates and baseline trials apart."""
+    batch: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Trials between two refits of a sequential design; by default it follows from the number of parameters."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of the run's only random generator."""
 
@@ -289,8 +320,11 @@ class PlanDocument(Document):
     """How much of the node this experiment may take; the node's inventory may allow less."""
 
 
-class VariableDocument(Document):
-    """A vertex of the causal model, with exactly one of role, set_by and measured_by."""
+class VariableDocument(LevelsDocument):
+    """A vertex of the causal model, with exactly one of role, set_by and measured_by.
+
+    The levels of one that trials can set are those of plans that have no factors.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -396,7 +430,7 @@ class InventoryDocument(Document):
     """Host name to what is known of the node; 'default' is for all that are not named."""
 
 
-PLAN_REQUIRED = ("name", "subject", "model", "factors")
+PLAN_REQUIRED = ("name", "subject", "model")
 MODEL_REQUIRED = ("variables", "laws")
 INVENTORY_REQUIRED = ("nodes",)
 """Keys that a file must have; checked by the loader, so that the rest of the file is still looked at."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from insitu.injectors.options import Options
 from insitu.orchestrator.plan.blast_radius import BlastRadius
+from insitu.orchestrator.plan.goals import Goal
 from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
 from insitu.orchestrator.plan.model_types import (
     Category,
@@ -102,26 +103,8 @@ class Factor:
     column: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What the user wants to know, and how precisely.
-
-    Attributes
-    ----------
-    relative_half_width
-        Half width of the interval relative to the estimate; ``None`` if no precision is asked for.
-    confidence
-        Between 0.5 and 1.
-    line, column
-        Where the plan states it; 0 if it was not read from a file.
-    """
-
-    cause: str
-    outcome: str
-    relative_half_width: float | None
-    confidence: float
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
+SEQUENTIAL = "sequential"
+"""The kind of design that chooses its trials as it goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +114,15 @@ class DesignSpec:
     Attributes
     ----------
     kind
-        ``factorial``; later kinds register under the same key.
+        ``factorial``, ``sequential`` or another that is registered.
     replicates
-        Trials per assignment; one in each block.
+        Of a design that is fixed beforehand: trials per assignment; one in each block.
     baseline_replicates
         Trials per block without any intervention.
+    trials
+        Of a design that is told how many: without replicates and baseline trials.
+    batch
+        Trials between two refits, of a design that is chosen as it goes; ``None``: by the number of parameters.
     seed
         Seed of the run's only random generator.
     """
@@ -143,6 +130,8 @@ class DesignSpec:
     kind: str = "factorial"
     replicates: int = 2
     baseline_replicates: int = 1
+    trials: int | None = None
+    batch: int | None = None
     seed: int = 1
 
 

@@ -1,0 +1,165 @@
+"""The next trials to run, given what those so far have told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.design.continuous import Split, split
+from insitu.orchestrator.design.criteria import Criterion
+from insitu.orchestrator.design.exchange import apportioned
+from insitu.orchestrator.design.information import Coordinates, information_of, inverse, stacked
+from insitu.orchestrator.design.knowledge import Knowledge
+from insitu.orchestrator.design.precision import Precision, precision_of
+from insitu.orchestrator.design.search import SMALLEST_GAIN
+
+_MOST_PASSES = 20
+_BOUND_WITHIN = 0.01
+_POOR = 0.8
+"""Efficiency at which the best split is rounded, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The next trials.
+
+    Attributes
+    ----------
+    trials
+        Candidate of each.
+    cost
+        Of all together: their number, or what they cost.
+    precision
+        After them.
+    efficiency
+        Share of the trials (or seconds) that would do, had they been split as `best_possible` says: a lower bound.
+    """
+
+    trials: tuple[int, ...]
+    cost: float
+    precision: Precision
+    efficiency: float
+
+
+def next_batch(
+    rows: Array,
+    trials: int,
+    criterion: Criterion,
+    *,
+    information: Array | None = None,
+    costs: Array | None = None,
+) -> Batch:
+    """Choose the next trials: those that tell most, or, with `costs`, most per second.
+
+    Nothing here is random: the same candidates and information give the same trials.
+
+    Parameters
+    ----------
+    rows
+        Candidates, shape (m, p), or (m, k, p) where a trial informs by k rows.
+    trials
+        How many to choose.
+    information
+        Of the trials so far, shape (p, p).
+    costs
+        Seconds that a trial of each takes, set-up included; shape (m,), positive.
+
+    Raises
+    ------
+    ValueError
+        If there are no trials to choose, or a cost is not positive.
+
+    Notes
+    -----
+    One after the other those with the largest gain (Wynn, Annals of Mathematical Statistics 41 (1970), 1655-1664),
+    then exchanged against each other's effect.
+    """
+    stack = stacked(rows)
+    prices = np.ones(len(stack)) if costs is None else np.asarray(costs, dtype=float)
+    if trials < 1 or prices.shape != (len(stack),) or not (prices > 0).all():
+        raise ValueError("there must be a trial to choose, and the cost of each candidate must be positive")
+    space = Coordinates.of(stack, information)
+    market = _Market(space, criterion.mapped(space.transform), prices)
+
+    def described(chosen: list[int]) -> Batch:
+        cost = float(prices[chosen].sum())
+        precision = precision_of(stack[chosen].reshape(-1, stack.shape[2]), information, criterion)
+        best = market.split(cost, chosen if precision.is_whole else [])
+        bound = space.value(criterion, best.floor)
+        return Batch(tuple(chosen), cost, precision, criterion.efficiency(precision.value, bound, stack.shape[2]))
+
+    batch = described(market.exchanged(market.greedy(trials)))
+    if batch.efficiency > _POOR:
+        return batch
+    # a contrast may need several trials before any of them tells of it; the best split has them all
+    shares = market.split(batch.cost, []).shares
+    rounded = market.exchanged(apportioned(shares / prices, trials).tolist())
+    return described(rounded) if market.rate(rounded) > market.rate(batch.trials) else batch
+
+
+class _Market:
+    """Candidates at their prices, and what information they are in want of."""
+
+    def __init__(self, space: Coordinates, criterion: Criterion, prices: Array) -> None:
+        self._space = space
+        self._criterion = criterion
+        self._prices = prices
+
+    def greedy(self, trials: int) -> list[int]:
+        """The trials that tell most for their price, one after the other."""
+        knowledge = Knowledge.of(self._space.rows, self._space.information, self._criterion)
+        chosen: list[int] = []
+        for _ in range(trials):
+            before = self._criterion.loss(knowledge.covariance)
+            gains = self._criterion.gains(before, knowledge.losses(self._criterion))
+            chosen.append(int(np.argmax(gains / self._prices)))
+            knowledge = knowledge.with_trial(self._space.rows[chosen[-1]])
+        return chosen
+
+    def exchanged(self, start: Sequence[int]) -> list[int]:
+        """Exchange until the batch's gain for its price does not grow."""
+        chosen = list(start)
+        for criterion in dict.fromkeys((self._criterion.softened(), self._criterion)):
+            for _ in range(_MOST_PASSES):
+                before = list(chosen)
+                self._pass(chosen, criterion)
+                if chosen == before:
+                    break
+        return chosen
+
+    def _pass(self, chosen: list[int], criterion: Criterion) -> None:
+        """Exchange each trial once, in place, where the gain for the price grows."""
+        begin = criterion.loss(inverse(self._space.information))
+        knowledge = self._knowledge(chosen, criterion)
+        for place, candidate in enumerate(chosen):
+            spent = float(self._prices[chosen].sum())
+            gained = criterion.gains(begin, np.array(criterion.loss(knowledge.covariance)))
+            losses = knowledge.losses(criterion, leaving=self._space.rows[candidate])
+            costs = spent - self._prices[candidate] + self._prices
+            growths = criterion.gains(begin, losses) - float(gained) / spent * costs
+            best = int(np.argmax(growths / costs))
+            if growths[best] > SMALLEST_GAIN:
+                chosen[place] = best
+                knowledge = self._knowledge(chosen, criterion)
+
+    def rate(self, chosen: Sequence[int]) -> float:
+        """Gain of trials for their price."""
+        begin, end = (self._criterion.loss(inverse(self._information(trials))) for trials in ([], list(chosen)))
+        return float(self._criterion.gains(begin, np.array(end))) / float(self._prices[list(chosen)].sum())
+
+    def split(self, budget: float, near: Sequence[int]) -> Split:
+        """The best split of a budget, looked for from the shares that some trials have."""
+        spent = np.zeros(len(self._prices))
+        np.add.at(spent, list(near), self._prices[list(near)])
+        start = spent if len(near) else None
+        return split(self._space, budget, self._criterion, self._prices, start=start, tolerance=_BOUND_WITHIN)
+
+    def _information(self, chosen: list[int]) -> Array:
+        information: Array = self._space.information + information_of(self._space.rows[chosen])
+        return information
+
+    def _knowledge(self, chosen: list[int], criterion: Criterion) -> Knowledge:
+        return Knowledge.of(self._space.rows, self._information(chosen), criterion)

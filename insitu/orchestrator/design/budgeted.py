@@ -1,0 +1,159 @@
+"""Exact designs within a budget of seconds: candidates differ in what a trial of them costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.design.continuous import split
+from insitu.orchestrator.design.criteria import Criterion
+from insitu.orchestrator.design.exchange import NO_TRIAL, STARTS, ExactDesign, exact_design
+from insitu.orchestrator.design.information import Coordinates, stacked
+from insitu.orchestrator.design.knowledge import Knowledge
+from insitu.orchestrator.design.search import SMALLEST_GAIN
+
+_ROUNDING = 1e-9
+_MOST_PASSES = 100
+
+
+def exchange_within(
+    rows: Array,
+    costs: Array,
+    budget: float,
+    criterion: Criterion,
+    rng: np.random.Generator,
+    *,
+    information: Array | None = None,
+    starts: int = STARTS,
+) -> ExactDesign:
+    """Choose trials among candidates, as many as the budget allows.
+
+    Parameters
+    ----------
+    rows
+        Candidates, shape (m, p), or (m, k, p) where a trial informs by k rows.
+    costs
+        Seconds that a trial of each takes, set-up included; shape (m,), positive.
+    budget
+        Seconds for all trials together.
+    information
+        Of the trials that exist already, shape (p, p).
+
+    Raises
+    ------
+    ValueError
+        If a cost is not positive, or the budget is too small for any trial.
+
+    Notes
+    -----
+    A trial is exchanged for the best that can be paid, or for as many as can be paid of those that tell most per
+    second: an excursion of the kind that Harman, Bachratá and Filová make, Applied Stochastic Models in Business
+    and Industry 32 (2016), 3-17.
+    """
+    stack, prices = stacked(rows), np.asarray(costs, dtype=float)
+    space = Coordinates.of(stack, information)
+    target = criterion.mapped(space.transform)
+    best_split = split(space, budget, target, prices)
+    if prices.min() > budget * (1 + _ROUNDING):
+        raise ValueError(f"no trial can be paid with {budget} s")
+    shop = _Shop(space, target, prices, budget)
+    best = shop.climb(shop.rounded(best_split.shares))
+    for _ in range(starts - 1):
+        climbed = shop.climb(shop.random(rng))
+        if shop.gain(best.loss, climbed.loss) > SMALLEST_GAIN:
+            best = climbed
+    bound = space.value(criterion, best_split.floor)
+    return exact_design(stack, best.trials, information, criterion, bound, costs=prices)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Basket:
+    """Chosen candidates, what is known after them, and what is left of the budget."""
+
+    trials: tuple[int, ...]
+    knowledge: Knowledge
+    left: float
+    loss: float
+
+
+class _Shop:
+    """Trials at their prices."""
+
+    def __init__(self, space: Coordinates, criterion: Criterion, prices: Array, budget: float) -> None:
+        self._space = space
+        self._criterion = criterion
+        self._prices = prices
+        self._budget = budget
+
+    def gain(self, before: float, after: float) -> float:
+        return float(self._criterion.gains(before, np.array(after)))
+
+    def rounded(self, shares: Array) -> list[int]:
+        """Trials by their shares of the budget: whole ones, then those of which the largest part is missing."""
+        wanted = shares * self._budget / self._prices * (1 + _ROUNDING)
+        bought = np.floor(wanted).astype(np.int64)
+        left = self._budget - float(bought @ self._prices)
+        for one in np.argsort(bought - wanted, kind="stable")[: np.count_nonzero(wanted)]:
+            if wanted[one] - bought[one] > NO_TRIAL and self._prices[one] <= left:
+                bought[one] += 1
+                left -= float(self._prices[one])
+        return np.repeat(np.arange(len(bought)), bought).tolist()
+
+    def random(self, rng: np.random.Generator) -> list[int]:
+        """Random trials, until one comes that cannot be paid."""
+        trials: list[int] = []
+        spent = 0.0
+        while spent + self._prices[one := int(rng.integers(len(self._prices)))] <= self._budget:
+            trials.append(one)
+            spent += float(self._prices[one])
+        return trials
+
+    def climb(self, start: list[int]) -> _Basket:
+        """Exchange until nothing helps."""
+        if (softened := self._criterion.softened()) is not self._criterion:
+            start = list(_Shop(self._space, softened, self._prices, self._budget).climb(start).trials)
+        basket = self._filled(self._afresh(tuple(start)))
+        for _ in range(_MOST_PASSES):
+            before = basket.trials
+            for candidate in sorted(set(before)):
+                if candidate in basket.trials:
+                    basket = self._exchanged(basket, candidate)
+            if basket.trials == before:
+                break
+        return basket
+
+    def _afresh(self, trials: tuple[int, ...]) -> _Basket:
+        """The basket with these trials, without the rounding of many steps."""
+        flat = self._space.rows[list(trials)].reshape(-1, self._space.parameters)
+        knowledge = Knowledge.of(self._space.rows, self._space.information + flat.T @ flat, self._criterion)
+        left = self._budget * (1 + _ROUNDING) - float(self._prices[list(trials)].sum())
+        return _Basket(trials, knowledge, left, self._criterion.loss(knowledge.covariance))
+
+    def _exchanged(self, basket: _Basket, candidate: int) -> _Basket:
+        """The best basket with one trial of a candidate less, and others for it."""
+        trials = list(basket.trials)
+        trials.remove(candidate)
+        without = self._afresh(tuple(trials))
+        losses = basket.knowledge.losses(self._criterion, leaving=self._space.rows[candidate])
+        swapped = int(np.argmin(np.where(self._prices <= without.left, losses, np.inf)))
+        best = min(self._filled(self._afresh((*trials, swapped))), self._filled(without), key=lambda one: one.loss)
+        return self._afresh(best.trials) if self.gain(basket.loss, best.loss) > SMALLEST_GAIN else basket
+
+    def _filled(self, basket: _Basket) -> _Basket:
+        """The basket, with the trials that tell most per second for what is left."""
+        while (paid := self._prices <= basket.left).any():
+            after = basket.knowledge.losses(self._criterion)
+            rates = self._criterion.gains(basket.loss, after) / self._prices
+            basket = self._with(basket, int(np.argmax(np.where(paid, rates, -np.inf))))
+        return basket
+
+    def _with(self, basket: _Basket, candidate: int) -> _Basket:
+        knowledge = basket.knowledge.with_trial(self._space.rows[candidate])
+        return _Basket(
+            (*basket.trials, candidate),
+            knowledge,
+            basket.left - float(self._prices[candidate]),
+            self._criterion.loss(knowledge.covariance),
+        )
