@@ -31,7 +31,7 @@ class Blueprint:
     laws
         By the variable that they give; a variable without a law is set from outside.
     confounded
-        Pairs of variables with a common cause that is not in the model.
+        Pairs of variables that share a hidden cause: their noise is not independent.
     """
 
     variables: dict[str, Variable]
@@ -86,7 +86,7 @@ class Blueprint:
         yield from ready
 
     def do(self, names: Iterable[str]) -> Blueprint:
-        """The blueprint under intervention: each variable in `names` loses its law.
+        """The blueprint under intervention: each variable in `names` loses its law and its hidden causes.
 
         Raises
         ------
@@ -97,9 +97,13 @@ class Blueprint:
         -----
         Truncated factorisation: Pearl, Causality (2nd edition), equation 1.37.
         """
-        held = list(names)
+        held = set(names)
         self._check(held)
-        return replace(self, laws={name: law for name, law in self.laws.items() if name not in held})
+        return replace(
+            self,
+            laws={name: law for name, law in self.laws.items() if name not in held},
+            confounded=tuple(pair for pair in self.confounded if held.isdisjoint(pair)),
+        )
 
     def reduced(self) -> Blueprint:
         """The blueprint without the latent variables that have a law: each is put into the laws of its children.
