@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.plan.law_kinds import Bounds, Link, Method, Noise
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.store.records import (
     Assignment,
@@ -37,6 +39,17 @@ class StandInLaw:
     parameter_scales: dict[str, float]
     term_texts: dict[str, str]
     offset_of: Callable[[Levels], float] = field(default=lambda levels: 0.0)
+    bounds: dict[str, Bounds] = field(default_factory=dict)
+    starts: dict[str, float] = field(default_factory=dict)
+    link: Link = Link.IDENTITY
+    noise: Noise = Noise.NORMAL
+    method: Method = Method.LEAST_SQUARES
+    quantile: float = 0.5
+    linear: bool = True
+
+    @property
+    def relative_noise(self) -> bool:
+        return self.noise.relative
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -48,8 +61,25 @@ class StandInLaw:
     def offset(self, levels: Levels) -> float:
         return self.offset_of(levels)
 
+    def design_matrix(self, levels: Mapping[str, Array]) -> Array:
+        rows = [self.design_row(one) for one in _one_by_one(levels)]
+        return np.array(rows).reshape(len(rows), len(self.terms))
+
+    def offsets(self, levels: Mapping[str, Array]) -> Array:
+        return np.array([self.offset(one) for one in _one_by_one(levels)])
+
+    def mean(self, parameters: Array, levels: Mapping[str, Array]) -> Array:
+        return self.offsets(levels) + self.design_matrix(levels) @ parameters
+
+    def gradient(self, parameters: Array, levels: Mapping[str, Array]) -> Array:
+        return self.design_matrix(levels)
+
     def without(self, parameters: Collection[str]) -> StandInLaw:
         return replace(self, terms={name: term for name, term in self.terms.items() if name not in parameters})
+
+
+def _one_by_one(levels: Mapping[str, Array]) -> list[dict[str, float]]:
+    return [dict(zip(levels, row, strict=True)) for row in zip(*levels.values(), strict=True)]
 
 
 @dataclass(frozen=True)
