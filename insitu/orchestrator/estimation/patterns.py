@@ -28,11 +28,14 @@ class AddedColumns:
     Attributes
     ----------
     coefficients
-        Of the columns, in the unit of the residuals; empty where the law spans them already.
+        Of the columns, in the unit of the residuals.
+    correlation
+        Partial correlation with the columns; with several, the multiple one, which has no sign.
     """
 
     p_value: float
     coefficients: tuple[float, ...]
+    correlation: float
 
 
 def residual_patterns(task: Task, solution: Solution, unit: str) -> tuple[Finding, ...]:
@@ -171,4 +174,6 @@ def added_columns(basis: Array, left: Array, columns: Array) -> AddedColumns | N
     fresh = columns - small @ (small.T @ columns)
     coefficients = np.linalg.lstsq(fresh, rest_small, rcond=1e-9)[0]
     p_value = float(stats.f.sf(max(explained, 0.0) / added / (noise / spare), added, spare))
-    return AddedColumns(p_value, tuple(float(one) for one in coefficients))
+    share = math.sqrt(max(0.0, explained) / (explained + noise))
+    correlation = math.copysign(share, coefficients[0]) if len(coefficients) == 1 else share
+    return AddedColumns(p_value, tuple(float(one) for one in coefficients), correlation)
