@@ -1,4 +1,4 @@
-"""Laws that their trials cannot tell, since a hidden cause moves both what they give and what they give it from."""
+"""Laws that trials cannot tell, since a hidden cause moves both what they give and what they give it from."""
 
 from __future__ import annotations
 
