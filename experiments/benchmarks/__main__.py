@@ -20,6 +20,7 @@ from experiments.benchmarks import (
     network,
     orchestration,
     prediction,
+    queries,
     reaction,
     sampling,
     startup,
@@ -39,10 +40,11 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "disturbance": disturbance.main,
     "fits": fits.main,
     "designs": designs.main,
+    "queries": queries.main,
 }
 GROUPS = {
     "interventions": ("levels", "network", "anomalies", "apply_undo", "disturbance"),
-    "causal": ("fits", "designs"),
+    "causal": ("fits", "designs", "queries"),
 }
 
 
