@@ -20,7 +20,7 @@ from insitu.orchestrator.api.run import Run
 from insitu.orchestrator.errors import InputError, OutsideSupport
 from insitu.orchestrator.plan.types import Role, Settable, Variable
 from insitu.orchestrator.store.records import TrialState
-from tests.estimation.chains import chain_trials, runtime_of, trial_of
+from tests.estimation.chains import chain_trials, parameter_trials, runtime_of, trial_of
 from tests.made_runs import make_run
 
 
@@ -141,6 +141,49 @@ def test_mistakes_raise_what_the_commands_print(run: Run, tmp_path: Path) -> Non
         insitu.open_run(tmp_path)
     with pytest.raises(AttributeError, match="no attribute 'open_runs'"):
         insitu.open_runs  # noqa: B018
+
+
+CATEGORIES = """
+variables:
+  disk_kind: {role: parameter, categories: [ssd, hdd, tape]}
+  size: {unit: B, role: parameter}
+  runtime: {unit: s, measured_by: wall_time}
+laws:
+  runtime: c + speed[disk_kind] * size
+"""
+CATEGORIES_PLAN = """\
+name: disks
+subject: {command: ["true", "{size}", "{disk_kind}"]}
+model: model.yaml
+factors: {size: {levels: [1 MB, 2 MB]}, disk_kind: {levels: [ssd, hdd, tape]}}
+goal: {effect: size -> runtime, confidence: 0.95}
+design: {kind: factorial}
+"""
+
+
+def test_categories_are_words_in_and_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    trials = parameter_trials(
+        rng,
+        [{"size": 1e6 * (1 + number % 2), "disk_kind": float(number % 3 > 0)} for number in range(30)],
+        lambda at, rng: {"wall_time": 1 + (3 if at["disk_kind"] else 1) * at["size"] / 1e6 + rng.normal(0, 0.05)},
+    )
+    run = insitu.open_run(make_run(tmp_path / "run", trials, CATEGORIES_PLAN, CATEGORIES))
+    answer = run.whatif({"disk_kind": "hdd", "size": "2 MB"})
+    assert answer.mean == pytest.approx(7, abs=0.1)
+    assert "disk_kind = hdd" in repr(answer)
+    effect = run.effect("disk_kind", low="ssd", high="hdd", at={"size": 2e6})
+    assert effect.change_low < 4 < effect.change_high
+    assert repr(effect).startswith("Taking disk_kind from ssd to hdd adds ")
+    with pytest.raises(OutsideSupport):
+        run.whatif({"disk_kind": "tape", "size": 2e6})
+    with pytest.raises(InputError, match="disk_kind has no category 'hd'"):
+        run.whatif({"disk_kind": "hd"})
+    with pytest.raises(InputError, match="cannot grow by one percent"):
+        run.elasticity("disk_kind", at={"size": 2e6, "disk_kind": "ssd"})
+    assert set(run.trials["disk_kind"]) == {"ssd", "hdd"}
+    explained = run.explain(2, against={"disk_kind": "ssd", "size": 1e6})
+    assert "hdd, at the baseline ssd" in repr(explained)
 
 
 def test_levels_are_numbers_quantities_and_words() -> None:

@@ -71,6 +71,7 @@ class Elasticity:
     defaults: tuple[str, ...]
     slack: tuple[str, ...]
     extrapolated: tuple[str, ...]
+    words: dict[str, tuple[str, ...]]
     fidelity: Fidelity
 
 
@@ -121,6 +122,7 @@ def whatif(
         extrapolated=question.outside,
         slack=question.slack,
         between={name: mean for name, mean in question.usual.items() if name != outcome},
+        words=model.words,
         fidelity=judge(model, question.through, question.supports()),
     )
 
@@ -217,6 +219,7 @@ def effect(
         extrapolated=tuple(dict.fromkeys((*first.outside, *second.outside))),
         slack=tuple(dict.fromkeys((*first.slack, *second.slack))),
         through=tuple(one.variable for one in first.through[:-1]),
+        words=model.words,
         fidelity=judge(model, first.through, (*first.supports(), *second.supports())),
     )
 
@@ -250,6 +253,8 @@ def elasticity(
     others = {name: level for name, level in at.items() if name != cause}
     _check_cause(model, cause, outcome, others)
     check_names(model, outcome, {cause: 0.0})
+    if model.blueprint.variables[cause].categories:
+        raise InputError(f"{cause} has categories, so it cannot grow by one percent", hint="ask for its effect")
     standing = at if cause in at else {**at, cause: pose(model, outcome, at, extrapolate=True).everywhere[cause]}
     question = pose(model, outcome, standing, extrapolate=extrapolate)
     level = question.levels[cause]
@@ -280,6 +285,7 @@ def elasticity(
         defaults=question.defaults,
         slack=question.slack,
         extrapolated=question.outside,
+        words=model.words,
         fidelity=judge(model, question.through, question.supports()),
     )
 

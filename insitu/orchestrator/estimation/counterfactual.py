@@ -54,6 +54,7 @@ class Counterfactual:
     units: dict[str, str]
     slack: tuple[str, ...]
     extrapolated: tuple[str, ...]
+    words: dict[str, tuple[str, ...]]
     fidelity: Fidelity
 
 
@@ -104,6 +105,7 @@ def counterfactual(
         units={name: model.units[name] for name in {**question.everywhere, **changed}},
         slack=tuple(slack),
         extrapolated=question.outside,
+        words=model.words,
         fidelity=judge(model, question.through, question.supports()),
     )
 

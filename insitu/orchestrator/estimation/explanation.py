@@ -108,6 +108,7 @@ class Explanation:
     unmeasured: tuple[str, ...]
     baseline: dict[str, float]
     units: dict[str, str]
+    words: dict[str, tuple[str, ...]]
     fidelity: Fidelity
 
     @property
@@ -206,6 +207,7 @@ def explain(
         unmeasured=tuple(one.variable for one in reference.through if one.variable not in known),
         baseline=reference.levels,
         units={name: model.units[name] for name in reference.everywhere},
+        words=model.words,
         fidelity=judge(model, reference.through, reference.supports()),
     )
 

@@ -117,6 +117,11 @@ class FittedModel:
         return self.problems.get(name) or NotFitted(name, f"no trial says anything about the law of {name}", "")
 
     @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """Of each variable with categories: what its numbers stand for."""
+        return {name: one.words for name, one in self.blueprint.variables.items() if one.categories}
+
+    @property
     def units(self) -> dict[str, str]:
         """Unit of each variable."""
         return {name: variable.unit for name, variable in self.blueprint.variables.items()}

@@ -73,6 +73,8 @@ class Prediction:
         Means of the measured variables on the way to the outcome.
     of_quantile
         Which quantile the law gives in the place of the mean; ``None`` for a mean.
+    words
+        Of variables with categories: what their numbers stand for.
     fidelity
         How far to trust it; ``None`` where only the law was asked.
     """
@@ -95,6 +97,7 @@ class Prediction:
     slack: tuple[str, ...] = ()
     between: dict[str, float] = field(default_factory=dict)
     of_quantile: float | None = None
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fidelity: Fidelity | None = None
 
 
@@ -114,6 +117,8 @@ class Effect:
         Caps that are above what the subject uses anyhow, in words.
     through
         Measured variables by whose laws the effect goes, too.
+    words
+        Of variables with categories: what their numbers stand for.
     fidelity
         How far to trust it; ``None`` where only the law was asked.
     """
@@ -135,6 +140,7 @@ class Effect:
     extrapolated: tuple[str, ...] = ()
     slack: tuple[str, ...] = ()
     through: tuple[str, ...] = ()
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fidelity: Fidelity | None = None
 
 

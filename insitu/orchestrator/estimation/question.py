@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -118,7 +118,11 @@ def pose(
     everywhere = {**levels, **usual}
     for one in through:
         refuse_unestimated(one, everywhere)
-    outside = tuple(dict.fromkeys(reason for one in through for reason in why_outside(one, everywhere)))
+    reasons = [
+        *_untried(model, through, levels),
+        *(one for law in through for one in why_outside(law, everywhere)),
+    ]
+    outside = tuple(dict.fromkeys(reasons))
     refuse(outside, extrapolate=extrapolate)
     return Question(outcome, through, levels, asked, tuple(slack), usual, outside)
 
@@ -189,6 +193,15 @@ def _laws_through(model: FittedModel, outcome: str, do: Mapping[str, float]) -> 
                 hint=f"give {name} a level with --do, or add trials that tell its parameters",
             )
     return tuple(found)
+
+
+def _untried(model: FittedModel, through: Sequence[FittedLaw], levels: Mapping[str, float]) -> Iterator[str]:
+    """Categories that no fitted trial had."""
+    for one in through:
+        for name in one.law.parents:
+            variable = model.blueprint.variables[name]
+            if variable.categories and name in levels and levels[name] not in one.tried.get(name, ()):
+                yield f"no trial of {one.variable} had {name} = {variable.spell(levels[name])}"
 
 
 def _standing(laws: Iterable[FittedLaw], name: str) -> float | None:

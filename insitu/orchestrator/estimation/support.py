@@ -91,10 +91,13 @@ def why_leverage_outside(fit: Fit, leverage: float) -> str:
 def why_outside(fitted: FittedLaw, levels: Mapping[str, float]) -> tuple[str, ...]:
     """Every reason why levels of a law's parents are outside its trials."""
     fit = fitted.fit
+    words = _with_categories(fitted.law.expression)  # these have no range; `question.pose` looks at them
     beyond = tuple(
         reason
         for support in fit.support
-        if support.variable in levels and (reason := why_level_outside(support, levels[support.variable]))
+        if support.variable in levels
+        and support.variable not in words
+        and (reason := why_level_outside(support, levels[support.variable]))
     )
     if beyond:
         return beyond

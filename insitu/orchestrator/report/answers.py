@@ -9,7 +9,15 @@ from insitu.orchestrator.estimation.counterfactual import Counterfactual
 from insitu.orchestrator.estimation.fidelity import Fidelity
 from insitu.orchestrator.estimation.queries import Effect, Prediction
 from insitu.orchestrator.estimation.support import Place
-from insitu.orchestrator.report.wording import count, join, level_list, number, percent, scaled_interval
+from insitu.orchestrator.report.wording import (
+    count,
+    join,
+    level_list,
+    level_text,
+    number,
+    percent,
+    scaled_interval,
+)
 from insitu.orchestrator.units import format_quantity
 
 
@@ -19,21 +27,21 @@ def prediction_text(answer: Prediction) -> str:
     mean = scaled_interval(answer.mean, answer.mean_low, answer.mean_high, answer.unit)
     asked = {name: level for name, level in answer.levels.items() if name not in answer.defaults}
     given = {name: level for name, level in answer.levels.items() if name in answer.defaults}
-    where = f" at {level_list(asked, answer.units)}" if asked else ""
+    where = f" at {level_list(asked, answer.units, answer.words)}" if asked else ""
     level = percent(answer.confidence, 4)
     if answer.of_quantile is not None:
         which = f"{percent(answer.of_quantile, 4)} quantile of {answer.outcome}"
         lines = [f"{which} = {mean}{where} ({level} confidence interval)"]
-        lines += [f"  at the baseline: {level_list(given, answer.units)}"] if given else []
+        lines += [f"  at the baseline: {level_list(given, answer.units, answer.words)}"] if given else []
     else:
         lines = [
             f"{answer.outcome} = {value}{where} ({level} prediction interval of one trial)",
             f"  mean over many trials {mean}",
         ]
         if given:
-            lines[1] += f"; at the baseline: {level_list(given, answer.units)}"
+            lines[1] += f"; at the baseline: {level_list(given, answer.units, answer.words)}"
     if answer.between:
-        lines.append(f"  on the way: {level_list(answer.between, answer.units)}")
+        lines.append(f"  on the way: {level_list(answer.between, answer.units, answer.words)}")
     for one in answer.quantiles:
         share = percent(one.share, 4)
         lines.append(f"  {share} of trials below {scaled_interval(one.value, one.low, one.high, answer.unit)}")
@@ -50,7 +58,8 @@ def effect_text(answer: Effect) -> str:
     if change < 0:
         change, low, high = -change, -high, -low
         start, end = end, start
-    first, second = (format_quantity(level, answer.cause_unit) for level in (start, end))
+    words = answer.words.get(answer.cause, ())
+    first, second = (level_text(level, answer.cause_unit, words) for level in (start, end))
     size = scaled_interval(change, low, high, answer.unit)
     return f"Taking {answer.cause} from {first} to {second} adds {size} to {answer.outcome}"
 
@@ -58,7 +67,7 @@ def effect_text(answer: Effect) -> str:
 def effect_conditions(answer: Effect) -> str:
     """Say which interval it is and where the other variables stand."""
     text = f"{percent(answer.confidence, 4)} confidence interval, ± {percent(answer.relative_half_width)}"
-    return f"{text}; at {level_list(answer.at, answer.units)}" if answer.at else text
+    return f"{text}; at {level_list(answer.at, answer.units, answer.words)}" if answer.at else text
 
 
 def effect_answer_text(answer: Effect) -> str:
@@ -81,7 +90,7 @@ def elasticity_text(answer: Elasticity) -> str:
         f"1 % more {answer.cause} than {here} changes {answer.outcome} by {value} % [{low}, {high}]",
         f"  {percent(answer.confidence, 4)} confidence interval; "
         f"{answer.outcome} is {format_quantity(answer.mean, answer.unit)} there",
-        f"  at {level_list(answer.levels, answer.units)}",
+        f"  at {level_list(answer.levels, answer.units, answer.words)}",
     ]
     lines += _caveats(answer.slack, answer.extrapolated)
     return "\n".join([*lines, *fidelity_lines(answer.fidelity)])
@@ -92,13 +101,13 @@ def counterfactual_text(answer: Counterfactual) -> str:
     value = scaled_interval(answer.value, answer.low, answer.high, answer.unit)
     lines = [
         f"Trial {answer.trial} would have had {answer.outcome} = {value} "
-        f"with {level_list(answer.changed, answer.units)}",
+        f"with {level_list(answer.changed, answer.units, answer.words)}",
         f"  it had {format_quantity(answer.observed, answer.unit)}"
-        + (f" with {level_list(answer.had, answer.units)}" if answer.had else ""),
+        + (f" with {level_list(answer.had, answer.units, answer.words)}" if answer.had else ""),
         f"  {percent(answer.confidence, 4)} confidence interval; the trial's own noise is kept",
     ]
     if answer.between:
-        lines.append(f"  on the way: {level_list(answer.between, answer.units)}")
+        lines.append(f"  on the way: {level_list(answer.between, answer.units, answer.words)}")
     if answer.unmeasured:
         lines.append(f"  not measured in the trial, so taken as the laws give it: {join(list(answer.unmeasured))}")
     lines += _caveats(answer.slack, answer.extrapolated)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from insitu.orchestrator.estimation.blame import Suspect
 from insitu.orchestrator.estimation.explanation import Contribution, Explanation, Part
 from insitu.orchestrator.report.answers import fidelity_lines
-from insitu.orchestrator.report.wording import join, level_list, percent, scaled_interval
+from insitu.orchestrator.report.wording import join, level_list, level_text, percent, scaled_interval
 from insitu.orchestrator.units import format_quantity
 
 
@@ -20,7 +20,7 @@ def explanation_text(answer: Explanation) -> str:
         f"Trial {answer.trial} had {answer.outcome} = {seen}: "
         f"{scaled_interval(size, low, high, answer.unit)} {more} than the baseline, {expected}",
         f"  {percent(answer.confidence, 4)} confidence intervals; the baseline has "
-        f"{level_list(answer.baseline, answer.units)}",
+        f"{level_list(answer.baseline, answer.units, answer.words)}",
     ]
     for suspect in answer.suspects:
         lines += _suspect_lines(suspect)
@@ -50,7 +50,8 @@ def _suspect_lines(suspect: Suspect) -> list[str]:
 
 def _row(one: Contribution, answer: Explanation) -> list[str]:
     amount = scaled_interval(one.amount, one.low, one.high, answer.unit)
-    level, usual = (format_quantity(value, one.unit) for value in (one.level, one.usual))
+    words = answer.words.get(one.variable, ())
+    level, usual = (level_text(value, one.unit, words) for value in (one.level, one.usual))
     match one.part:
         case Part.LEVEL:
             why = f"{level}, at the baseline {usual}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from insitu.orchestrator.units import FRACTION, format_quantity
 
@@ -91,10 +91,28 @@ def axis_scale(largest: float, unit: str) -> Scale:
     return Scale(1e9, "n" + unit)
 
 
-def level_list(levels: Mapping[str, float], units: Mapping[str, str]) -> str:
-    """Levels in a sentence: ``"input_size = 4 MB and cpu_cores = 0.4 core"``."""
-    parts = [f"{name} = {format_quantity(level, units.get(name, ''))}" for name, level in levels.items()]
-    return join(parts)
+def level_list(
+    levels: Mapping[str, float], units: Mapping[str, str], words: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """Levels in a sentence: ``"input_size = 4 MB and disk_kind = ssd"``.
+
+    Parameters
+    ----------
+    words
+        Of variables with categories: what their numbers stand for.
+    """
+    known = words or {}
+    return join(
+        [
+            f"{name} = {level_text(level, units.get(name, ''), known.get(name, ()))}"
+            for name, level in levels.items()
+        ]
+    )
+
+
+def level_text(level: float, unit: str, words: Sequence[str] = ()) -> str:
+    """One level: a quantity, or the word of a category."""
+    return words[int(level)] if words else format_quantity(level, unit)
 
 
 def join(parts: list[str]) -> str:
