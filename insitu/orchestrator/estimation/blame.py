@@ -81,7 +81,7 @@ _TRIALS_WORTH = 4.0
 """How many trials with an anomaly of the run's own weigh as much as the table."""
 
 _W = Symptom
-_TABLE: Mapping[Cause, Mapping[Symptom, float]] = MappingProxyType(
+TABLE: Mapping[Cause, Mapping[Symptom, float]] = MappingProxyType(
     {
         Cause.CPU: {
             _W.WAITED_FOR_PROCESSOR: 0.95,
@@ -209,7 +209,7 @@ def _corrected(trials: Sequence[StoredTrial], variables: Mapping[str, Variable])
     The mean of a beta distribution whose parameters are the table's chances, weighing as much as `_TRIALS_WORTH`
     trials, plus the strengths that were seen.
     """
-    table: dict[Cause, Chances] = {cause: dict(_TABLE[cause]) for cause in Cause}
+    table: dict[Cause, Chances] = {cause: dict(TABLE[cause]) for cause in Cause}
     anomalies = {name: cause for name, one in variables.items() if (cause := cause_of(one)) is not None}
     if not anomalies:
         return table
