@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from insitu.orchestrator.errors import CannotExecute, InputError
-from insitu.orchestrator.estimation.fit import read_fits, write_fits
+from insitu.orchestrator.estimation.fitted_file import as_document, read_fits, write_fits
 from insitu.orchestrator.estimation.queries import whatif
 from insitu.orchestrator.estimation.refit import fit_law
 from tests.standins import LINE_VARIABLES, SORT_LAW, SORT_VARIABLES, line_law, sort_trials, xy_trials
@@ -59,8 +59,8 @@ def test_damage_and_newer_files_are_refused(tmp_path: Path, change: dict[str, ob
 def test_a_wrong_shape_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "fitted.json"
     fit = fit_law(line_law(), xy_trials([1, 2, 3], [1.0, 2.1, 2.9]), variables=LINE_VARIABLES)
-    document = fit.as_document() | {"covariance": [[1.0]]}
-    path.write_text(json.dumps({"format": "insitu-fit", "version": 1, "fits": [document]}))
+    document = as_document(fit) | {"covariance": [[1.0]]}
+    path.write_text(json.dumps({"format": "insitu-fit", "version": 2, "fits": [document], "not_fitted": []}))
     with pytest.raises(InputError, match="wrong shape"):
         read_fits(path)
 

@@ -37,11 +37,16 @@ def summarise_store(store: RunStore) -> Summary:
 
 def write_results(store: RunStore) -> Summary:
     """Write ``fitted.json`` and ``report.html`` into the run directory; gives what the terminal shows."""
-    from insitu.orchestrator.estimation.fit import write_fits
+    from insitu.orchestrator import experiment
+    from insitu.orchestrator.estimation.analysis import fit_all
+    from insitu.orchestrator.estimation.fitted_file import write_fits
     from insitu.orchestrator.report.page import write_report
 
+    plan, blueprint = experiment.read_stored(store)
+    confidence = plan.goal.confidence if plan.goal is not None else 0.95
+    fitted = fit_all(blueprint, store.trials(), confidence)
     summary = summarise_store(store)
-    if summary.analysis.fit is not None:
-        write_fits(store.directory / "fitted.json", [summary.analysis.fit])
+    if fitted.fits:
+        write_fits(store.directory / "fitted.json", fitted.fits.values(), fitted.not_fitted)
     write_report(store.directory / "report.html", summary)
     return summary

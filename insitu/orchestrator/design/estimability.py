@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from insitu.orchestrator.causal.expression import Array, names
 from insitu.orchestrator.causal.law import Law
 from insitu.orchestrator.causal.rank import mixed_columns
+from insitu.orchestrator.causal.separating import find_separating, stand_in
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.store.records import PlannedTrial
 
@@ -112,39 +113,27 @@ class _Matrix:
         assigned = [trial.assignment.as_dict() for trial in trials]
         for name in law.parents:
             planned = np.array([levels.get(name, math.nan) for levels in assigned])
-            standing_in = _stand_in(name, planned, one_each=at_best or bool(np.isnan(planned).any()))
+            one_each = at_best or bool(np.isnan(planned).any())
+            standing_in = stand_in(name, planned, len(variables[name].categories), one_each=one_each)
             self.planned[name] = np.where(np.isnan(planned), standing_in, planned)
             self.levels[name] = np.where(np.isfinite(planned), planned, standing_in)
 
-    def rows(self, varied: Collection[str] = (), *, unlimited: bool = False) -> Array:
+    def rows(self, *, unlimited: bool = False) -> Array:
         """Rows that are finite, shape (n, p).
 
         Parameters
         ----------
-        varied
-            Variables that take another level in each trial, instead of those planned.
         unlimited
             Whether what is not applied is unlimited, rather than at a level that the machine gives.
         """
-        levels = dict(self.planned if unlimited else self.levels)
-        for name in varied:
-            levels[name] = _stand_in(name, self.planned[name], one_each=True)
+        rows = self.rows_at(self.planned if unlimited else self.levels)
+        return rows[np.isfinite(rows).all(axis=1)]
+
+    def rows_at(self, levels: Mapping[str, Array]) -> Array:
+        """All rows at some levels, shape (n, p)."""
         count = len(next(iter(levels.values()), np.zeros(1)))
         rows = self.law.design_matrix(levels)
-        whole = np.broadcast_to(rows, (count, rows.shape[1]))
-        return whole[np.isfinite(whole).all(axis=1)]
-
-    def mixes(self, columns: Sequence[int], varied: Collection[str]) -> bool:
-        """Whether some of these columns are still mixed up, if some variables vary."""
-        return any(set(columns) & set(one) for one in mixed_columns(self.rows(varied)))
-
-
-def _stand_in(name: str, planned: Array, *, one_each: bool) -> Array:
-    """Levels of the size of the planned ones, by which no two terms agree by chance; the same at every call."""
-    known = np.abs(planned[np.isfinite(planned) & (planned != 0)])
-    size = float(np.median(known)) if len(known) else 1.0
-    rng = np.random.default_rng(list(name.encode()))
-    return size * np.exp(rng.normal(0.0, 0.5, len(planned) if one_each else 1)) * np.ones(len(planned))
+        return np.broadcast_to(rows, (count, rows.shape[1]))
 
 
 def _confounding(matrix: _Matrix, columns: Sequence[int]) -> Confounding:
@@ -152,12 +141,11 @@ def _confounding(matrix: _Matrix, columns: Sequence[int]) -> Confounding:
     terms = [term.coefficient for term in matrix.law.terms if term.parameter in parameters]
     inside = dict.fromkeys(name.name for term in terms for name in names(term))
     own = [name for name in matrix.law.parents if name in inside]
-    can_vary = [name for name in own if matrix.variables[name].role in (Role.SET, Role.PARAMETER)]
-    separating = tuple(name for name in can_vary if not matrix.mixes(columns, [name]))
-    all_at_once = not separating and len(can_vary) > 1 and not matrix.mixes(columns, can_vary)
+    settable = [
+        matrix.variables[name] for name in own if matrix.variables[name].role in (Role.SET, Role.PARAMETER)
+    ]
+    fresh = {one.name: stand_in(one.name, matrix.planned[one.name], len(one.categories)) for one in settable}
+    found = find_separating(matrix.rows_at, matrix.levels, columns, fresh)
     return Confounding(
-        parameters=parameters,
-        constant=tuple(name for name in can_vary if np.ptp(matrix.levels[name]) == 0),
-        separating=separating,
-        together=tuple(can_vary) if all_at_once else (),
+        parameters=parameters, constant=found.constant, separating=found.each, together=found.together
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from insitu.orchestrator.errors import GoalNotReached, InputError
 from insitu.orchestrator.estimation.curves import Curve, dose_response
-from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.estimation.fit import Fit, FittedLaws, NotFitted
 from insitu.orchestrator.estimation.queries import Effect, effect
 from insitu.orchestrator.estimation.refit import fit_law
 from insitu.orchestrator.plan.goals import EffectGoal, Goal
@@ -52,6 +52,7 @@ def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | No
     outcome = outcome_of(blueprint, goal)
     if outcome not in blueprint.laws:
         raise InputError(f"the model has no law for {outcome}", hint="add one under `laws:`")
+    blueprint = blueprint.reduced()
     law = blueprint.laws[outcome]
     confidence = goal.confidence if goal is not None else 0.95
     try:
@@ -96,3 +97,27 @@ def outcome_of(blueprint: Blueprint, goal: Goal | None) -> str:
         if blueprint.variables[name].role is Role.MEASURED:
             return name
     raise InputError("no measured variable of the model has a law", hint="add one under `laws:`")
+
+
+def fit_all(blueprint: Blueprint, trials: Sequence[StoredTrial], confidence: float = 0.95) -> FittedLaws:
+    """Fit every law of a measured variable, as far as the trials tell its parameters.
+
+    Latent variables with a law are put into the laws of their children first. A variable that was set in a trial
+    leaves its own law there, and informs all others.
+
+    Raises
+    ------
+    InputError
+        If a prior that a law names is not about it.
+    """
+    reduced = blueprint.reduced()
+    fits: dict[str, Fit] = {}
+    not_fitted: list[NotFitted] = []
+    for name, law in reduced.laws.items():
+        if reduced.variables[name].role is not Role.MEASURED:
+            continue
+        try:
+            fits[name] = fit_law(law, trials, confidence, variables=reduced.variables)
+        except GoalNotReached as error:
+            not_fitted.append(NotFitted(name, error.message, error.hint or ""))
+    return FittedLaws(fits, tuple(not_fitted))

@@ -1,23 +1,22 @@
 """A fitted law as plain data: everything that later answers need, without the trials.
 
-All values are in base units unless a name says *reported*.
+All values are in base units unless a name says *reported*. `fitted_file` writes and reads it.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from insitu.orchestrator.errors import InputError
-from insitu.orchestrator.store.database import mapped_errors
+import numpy as np
 
-FORMAT = "insitu-fit"
-VERSION = 1
+from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.estimation.finding import STRICT, Check, Finding
+from insitu.orchestrator.plan.law_kinds import Link, Method, Noise
+
+Matrix = tuple[tuple[float, ...], ...]
+"""Rows of numbers, as JSON carries them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,8 @@ class Estimate:
     base: float
     p_value: float
 
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
+
 
 @dataclass(frozen=True, slots=True)
 class LackOfFit:
@@ -53,7 +54,8 @@ class LackOfFit:
     f, df_lack, df_pure, p_value
         The F test; significant when ``p_value`` is below 0.05.
     pure_error_sd
-        Standard deviation between trials of one assignment, in the outcome's base unit.
+        Standard deviation between trials of one assignment, in the outcome's base unit; relative to the mean where
+        the law's noise is.
     """
 
     f: float
@@ -61,6 +63,8 @@ class LackOfFit:
     df_pure: int
     p_value: float
     pure_error_sd: float
+
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
 
     @property
     def significant(self) -> bool:
@@ -85,6 +89,8 @@ class MissingTerm:
     candidates: int
     sentence: str
 
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
+
 
 @dataclass(frozen=True, slots=True)
 class SupportRange:
@@ -107,6 +113,8 @@ class SupportRange:
     requested: tuple[float, ...]
     natural: float | None
 
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
+
     @property
     def varied(self) -> bool:
         """Whether trials differ in it by request."""
@@ -115,7 +123,21 @@ class SupportRange:
 
 @dataclass(frozen=True, slots=True)
 class FitPoint:
-    """One fitted trial; ``low`` and ``high`` bound the prediction interval at its levels."""
+    """One fitted trial.
+
+    Attributes
+    ----------
+    low, high
+        Prediction interval of another trial at its levels; of a quantile, the interval of the quantile itself.
+    residual
+        Observed less predicted.
+    leverage
+        Weight of the trial on its own prediction, 0 to 1.
+    cooks_distance
+        How far the fit would move without it.
+    studentised
+        The residual over its standard error, from a fit without the trial.
+    """
 
     trial: int
     levels: dict[str, float]
@@ -126,6 +148,9 @@ class FitPoint:
     residual: float
     leverage: float
     cooks_distance: float
+    studentised: float
+
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +160,12 @@ class Skipped:
     trial: int
     reason: str
 
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """Checks of what ordinary least squares assumes.
+    """Checks of what the fit assumes, as numbers.
 
     Attributes
     ----------
@@ -158,6 +185,54 @@ class Diagnostics:
     max_leverage_trial: int
     condition_number: float
 
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpread:
+    """How much the members of one kind of group differ.
+
+    Attributes
+    ----------
+    kind
+        ``node`` or ``day``.
+    count
+        How many there are.
+    sd
+        Standard deviation of their offsets in the unit of `Fit.sigma`; ``None`` where the intervals allow for the
+        groups without an offset for each.
+    """
+
+    kind: str
+    count: int
+    sd: float | None
+
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
+
+
+@dataclass(frozen=True, slots=True)
+class PriorUsed:
+    """What was known of the parameters before these trials.
+
+    Attributes
+    ----------
+    source
+        Where it comes from, such as a run's name.
+    parameters
+        Those that it is about.
+    share
+        Of the information on the parameters that comes from it, 0 to 1.
+    agreement_p
+        Of the test that it and the trials agree; ``None`` where the trials alone say too little.
+    """
+
+    source: str
+    parameters: tuple[str, ...]
+    share: float
+    agreement_p: float | None
+
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -167,12 +242,24 @@ class Fit:
     ----------
     law
         Its right side, as the model writes it.
+    link, noise
+        As of the law.
+    method
+        How it was fitted in the end; where that is not what the law asks for, `findings` say why.
+    quantile
+        Which one the law gives; ``None`` for the mean.
     covariance
         Of the parameters in base units, shape (parameters, parameters).
     inverse_gram
-        Inverse of X'X in base units; a row's leverage is x' (X'X)^-1 x.
+        Inverse of X'X in base units, where X has a row per trial: the gradient of the mean, divided by the mean
+        where the noise is relative. A row's leverage is x' (X'X)^-1 x.
     sigma
-        Residual standard deviation, in the outcome's base unit.
+        Standard deviation of a trial about its mean, in the outcome's base unit; where the noise is relative, that
+        of the outcome over its mean (gamma) or of its logarithm (lognormal). Offsets of nodes and days are in it.
+    df
+        Degrees of freedom of the intervals of means and effects; the smallest of those of the parameters.
+    sigma_df
+        Those of `sigma`.
     r_squared
         About the mean of the outcome.
     lack_of_fit
@@ -183,6 +270,12 @@ class Fit:
         Levels of a trial without any intervention: the defaults of a question.
     not_estimated
         Parameters whose term was zero in every trial, as where a throttle was never applied.
+    at_bound
+        Parameters that stand at a bound; the covariance takes them for known.
+    groups
+        Nodes and days, where the method allows for them.
+    findings
+        What each check says, in the order of `Check`.
     """
 
     outcome: str
@@ -190,11 +283,11 @@ class Fit:
     law: str
     confidence: float
     estimates: tuple[Estimate, ...]
-    covariance: tuple[tuple[float, ...], ...]
-    inverse_gram: tuple[tuple[float, ...], ...]
+    covariance: Matrix
+    inverse_gram: Matrix
     sigma: float
     n: int
-    df: int
+    df: float
     r_squared: float
     lack_of_fit: LackOfFit | None
     lack_of_fit_reason: str
@@ -205,9 +298,38 @@ class Fit:
     points: tuple[FitPoint, ...]
     skipped: tuple[Skipped, ...]
     diagnostics: Diagnostics
-    not_estimated: tuple[str, ...] = ()
+    not_estimated: tuple[str, ...]
+    link: Link
+    noise: Noise
+    method: Method
+    quantile: float | None
+    sigma_df: float
+    at_bound: tuple[str, ...]
+    groups: tuple[GroupSpread, ...]
+    prior: PriorUsed | None
+    findings: tuple[Finding, ...]
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the estimated parameters, in the law's order."""
+        return tuple(estimate.name for estimate in self.estimates)
+
+    @property
+    def values(self) -> Array:
+        """The estimates in base units, shape (p,)."""
+        return np.array([estimate.base for estimate in self.estimates])
+
+    @property
+    def covariance_matrix(self) -> Array:
+        """Of the estimates in base units, shape (p, p)."""
+        return np.array(self.covariance, dtype=np.float64).reshape(len(self.estimates), len(self.estimates))
+
+    @property
+    def notable(self) -> tuple[Finding, ...]:
+        """What a reader must know before using the law."""
+        return tuple(finding for finding in self.findings if finding.notable)
 
     def support_of(self, variable: str) -> SupportRange:
         """Return where a variable has data.
@@ -222,74 +344,35 @@ class Fit:
                 return support
         raise KeyError(variable)
 
-    def as_document(self) -> dict[str, Any]:
-        """The fit as a tree that JSON can carry; non-finite numbers are text."""
-        document: dict[str, Any] = _spelt(asdict(self))
-        return document
+    def finding(self, check: Check) -> Finding | None:
+        """What one check says; ``None`` where it was not made."""
+        return next((finding for finding in self.findings if finding.check is check), None)
 
 
-def write_fits(path: Path, fits: Sequence[Fit]) -> None:
-    """Write ``fitted.json``, whole or not at all.
+@dataclass(frozen=True, slots=True)
+class NotFitted:
+    """A law that the trials say too little about.
 
-    Raises
-    ------
-    CannotExecute
-        If there is no space or the directory cannot be written.
+    Attributes
+    ----------
+    reason, remedy
+        Why, and what to do about it.
     """
-    document = {"format": FORMAT, "version": VERSION, "fits": [fit.as_document() for fit in fits]}
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with mapped_errors(path.parent):
-        try:
-            unfinished.write_text(json.dumps(document, allow_nan=False, indent=1) + "\n", encoding="utf-8")
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+
+    outcome: str
+    reason: str
+    remedy: str
+
+    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
 
 
-def read_fits(path: Path) -> dict[str, Fit]:
-    """Read ``fitted.json``: outcome to fit.
+@dataclass(frozen=True, slots=True)
+class FittedLaws:
+    """Every law of a measured variable: its fit, or the reason why there is none."""
 
-    Raises
-    ------
-    InputError
-        If the file is missing, damaged, or made by a newer version.
-    """
-    from pydantic import TypeAdapter, ValidationError
+    fits: Mapping[str, Fit]
+    not_fitted: tuple[NotFitted, ...] = ()
 
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["format"] != FORMAT:
-            raise ValueError("it is not a file of fits")
-        if document["version"] > VERSION:
-            raise InputError(
-                f"{path} was made by a newer insitu (fit format {document['version']}, this reads {VERSION})",
-                hint="install a newer insitu, or refit with `insitu report`",
-            )
-        fits = TypeAdapter(tuple[Fit, ...]).validate_python(document["fits"])
-    except FileNotFoundError as error:
-        raise InputError(
-            f"{path.parent} has no fitted law yet", hint="`insitu show` says why; `insitu resume` goes on"
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        detail = str(error).splitlines()[0]
-        raise InputError(f"{path} is damaged: {detail}", hint="refit with `insitu report`") from error
-    for fit in fits:
-        _check_shape(path, fit)
-    return {fit.outcome: fit for fit in fits}
-
-
-def _check_shape(path: Path, fit: Fit) -> None:
-    size = len(fit.estimates)
-    for matrix in (fit.covariance, fit.inverse_gram):
-        if len(matrix) != size or any(len(row) != size for row in matrix):
-            raise InputError(f"{path} is damaged: a matrix has the wrong shape", hint="refit with `insitu report`")
-
-
-def _spelt(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, dict):
-        return {key: _spelt(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_spelt(item) for item in value]
-    return value
+    def why_not(self, outcome: str) -> NotFitted | None:
+        """The reason why a variable's law has no fit; ``None`` where it has one or there is no such law."""
+        return next((one for one in self.not_fitted if one.outcome == outcome), None)

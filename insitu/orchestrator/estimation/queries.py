@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.errors import InputError, OutsideSupport
-from insitu.orchestrator.estimation.data import Array, LawAt, evaluate
+from insitu.orchestrator.estimation.data import LawAt, evaluate
 from insitu.orchestrator.estimation.fit import Fit, SupportRange
 from insitu.orchestrator.units import format_quantity
 

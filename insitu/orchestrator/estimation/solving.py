@@ -1,0 +1,75 @@
+"""Which way of fitting a law is taken."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from insitu.orchestrator.estimation.clusters import clustered_by_node
+from insitu.orchestrator.estimation.curved import solve_curved
+from insitu.orchestrator.estimation.identified import refuse_mixed, refuse_too_few
+from insitu.orchestrator.estimation.least_squares import solve_linear
+from insitu.orchestrator.estimation.mixed import solve_mixed
+from insitu.orchestrator.estimation.quantile import solve_quantile
+from insitu.orchestrator.estimation.robust import solve_robust
+from insitu.orchestrator.estimation.solution import Solution, Task, noise_residuals
+from insitu.orchestrator.plan.law_kinds import Bounds, Method
+
+
+def solve(task: Task) -> Solution:
+    """Find the parameters by the law's method.
+
+    Raises
+    ------
+    NotIdentified
+        If there are too few trials, or they cannot tell some parameters apart.
+    """
+    law = task.law
+    refuse_too_few(task)
+    if not law.parameters:
+        return _nothing_to_find(task)
+    if law.linear and task.prior is None:
+        refuse_mixed(task, law.design_matrix(task.data.columns), np.ones(len(law.parameters)))
+    match law.method:
+        case Method.QUANTILE:
+            return solve_quantile(task)
+        case Method.ROBUST:
+            return solve_robust(task)
+        case Method.CLUSTERED:
+            return clustered_by_node(task, solve_usual(task))
+        case Method.MIXED:
+            return solve_mixed(task, solve_usual(task))
+        case Method.LEAST_SQUARES:
+            return solve_usual(task)
+
+
+def solve_usual(task: Task) -> Solution:
+    """Least squares, or maximum likelihood where the noise is not normal."""
+    found = solve_linear(task)
+    if found is not None and _within_bounds(task, found):
+        return found
+    return solve_curved(task)
+
+
+def _within_bounds(task: Task, found: Solution) -> bool:
+    bounds = [task.law.bounds.get(name, Bounds()) for name in task.law.parameters]
+    return all(one.low <= value <= one.high for one, value in zip(bounds, found.values, strict=True))
+
+
+def _nothing_to_find(task: Task) -> Solution:
+    """A law without parameters: the trials tell its noise alone."""
+    n, none = len(task.data.observed), np.zeros(0)
+    mean = task.law.mean(none, task.data.columns)
+    left = noise_residuals(task.law, task.data.observed, mean)
+    return Solution(
+        values=none,
+        covariance=np.zeros((0, 0)),
+        inverse_gram=np.zeros((0, 0)),
+        sigma=math.sqrt(float(left @ left) / n),
+        sigma_df=float(n),
+        df=float(n),
+        mean=mean,
+        rows=np.zeros((n, 0)),
+        residuals=left,
+    )
