@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from insitu.orchestrator.causal.blueprint import Law, build_blueprint
 from insitu.orchestrator.errors import InputError, NotIdentified, OutsideSupport
-from insitu.orchestrator.estimation.fit import read_fits, write_fits
+from insitu.orchestrator.estimation.fitted_file import read_fits, write_fits
 from insitu.orchestrator.estimation.queries import whatif
 from insitu.orchestrator.estimation.streaming import NotFinite, ParquetFit, fit_parquet
 from insitu.orchestrator.plan.types import LawText, ModelText, Role, Variable
