@@ -14,6 +14,7 @@ from insitu.orchestrator.experiment import possible_trials
 from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
 from insitu.orchestrator.plan.types import Factor, Plan
+from insitu.orchestrator.reasoning import reason_about
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
     InputError
         If the plan has a goal, and no result of these trials could answer it.
     """
+    reasoning = reason_about(experiment.plan, experiment.blueprint)
+    if reasoning is not None and reasoning.obstacle:
+        raise InputError(f"{_goal_place(experiment.plan)}{reasoning.obstacle}", hint=reasoning.remedy)
     trials = possible_trials(experiment.plan, experiment.blueprint)
     return (*_about_the_fit(experiment, trials), *_about_windows(experiment, inventory))
 
