@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -135,6 +137,7 @@ def test_a_machine_that_is_short_of_memory() -> None:
 def test_the_record_says_what_others_did() -> None:
     seen = samples(1.0, **{**DISK, "device_read_bytes": 8e6, "device_write_bytes": 0.0})
     load = load_of(readings((0.5, 0.5, 1.5), (0.5, 2.0, 0.0)), Trial(seen, START, 1.0))
+    load.pop("cache_bytes", None)
     assert load == pytest.approx(
         {
             "other_cores": 0.75,
@@ -145,6 +148,35 @@ def test_the_record_says_what_others_did() -> None:
         }
     )
     assert load_of(readings(QUIET), Trial({"time_s": np.zeros(0)}, START, 0.0)) == {}
+
+
+def test_the_record_says_what_else_the_machine_was_busy_with() -> None:
+    first, last = readings(QUIET)
+    before = replace(first, kernel_s=20.0, received_bytes=1e6, held_bytes=1e9)
+    after = replace(last, kernel_s=20.3, received_bytes=5e6, held_bytes=2e9)
+    load = load_of((before, after), Trial(samples(1.0), START, 1.0))
+    assert load["kernel_cores"] == pytest.approx(0.3 / (last.at - first.at))
+    assert load["network_bytes"] == 4e6
+    assert load["held_bytes"] == 2e9
+
+
+def test_a_machine_that_does_not_say_has_no_such_figures() -> None:
+    assert not {"kernel_cores", "network_bytes", "held_bytes"} & set(
+        load_of(readings(QUIET), Trial(samples(1.0), START, 1.0))
+    )
+
+
+def test_what_the_machine_is_busy_with_is_read_off_the_kernel() -> None:
+    before = read_times()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as there:
+        here, _ = server.accept()
+        with here:
+            there.sendall(bytes(50_000))
+            here.recv(50_000, socket.MSG_WAITALL)
+    after = read_times()
+    assert after.received_bytes - before.received_bytes >= 50_000
+    assert 0 < after.kernel_s < after.busy_s
+    assert 1e6 < after.held_bytes < 1e15
 
 
 def test_windows_are_read_off_the_kernel() -> None:

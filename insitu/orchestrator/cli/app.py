@@ -9,7 +9,11 @@ import typer
 from insitu import __version__
 from insitu.orchestrator.cli import (
     check,
+    counterfactual,
     doctor,
+    effect,
+    elasticity,
+    explain,
     new,
     recover,
     report,
@@ -57,4 +61,8 @@ app.command("resume", rich_help_panel="Run")(resume.resume)
 app.command("recover", rich_help_panel="Run")(recover.recover)
 app.command("show", rich_help_panel="After a run")(show.show)
 app.command("report", rich_help_panel="After a run")(report.report)
-app.command("whatif", rich_help_panel="After a run")(whatif.whatif)
+app.command("whatif", rich_help_panel="Questions to a run")(whatif.whatif)
+app.command("effect", rich_help_panel="Questions to a run")(effect.effect)
+app.command("elasticity", rich_help_panel="Questions to a run")(elasticity.elasticity)
+app.command("counterfactual", rich_help_panel="Questions to a run")(counterfactual.counterfactual)
+app.command("explain", rich_help_panel="Questions to a run")(explain.explain)

@@ -11,9 +11,21 @@ import typer
 
 def show(
     run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare", metavar="RUN2", help="Show which laws differ in another run.", show_default=False
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show the law, the estimates, the levels and the trials of a run; works while it executes."""
+    """Show the law, the estimates, the levels and the trials of a run; works while it executes.
+
+    With --compare: which laws changed between two runs, by how much, and whether by more than noise.
+    """
+    if compare is not None:
+        _compare(run, compare, as_json=as_json)
+        return
     from insitu.orchestrator.cli import results
 
     summary = results.summary_of(run)
@@ -25,3 +37,17 @@ def show(
         from insitu.orchestrator.report.terminal import print_summary
 
         print_summary(summary)
+
+
+def _compare(first: Path, second: Path, *, as_json: bool) -> None:
+    from insitu.orchestrator.api.run import open_run
+
+    comparison = open_run(first).compare(open_run(second))
+    if as_json:
+        from insitu.orchestrator.report.comparisons import comparison_document
+
+        typer.echo(json.dumps(comparison_document(comparison), allow_nan=False))
+    else:
+        from insitu.orchestrator.report.comparisons import print_comparison
+
+        print_comparison(comparison, str(first), str(second))

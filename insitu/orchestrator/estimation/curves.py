@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from insitu.orchestrator.estimation.data import evaluate
 from insitu.orchestrator.estimation.fit import Fit, SupportRange
-from insitu.orchestrator.estimation.queries import whatif
+from insitu.orchestrator.estimation.model import FittedLaw, match
+from insitu.orchestrator.estimation.queries import is_defined, predict
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.blueprint import Law
@@ -62,9 +62,10 @@ class Curve:
 
 def dose_response(fit: Fit, law: Law, points: int = 81) -> tuple[Curve, ...]:
     """Compute a curve for each factor that trials varied, within the data's support."""
+    fitted = match(fit, law)
     reference = {support.variable: _reference(fit, support) for support in fit.support}
     return tuple(
-        _curve(fit, law, support, reference, points)
+        _curve(fitted, support, reference, points)
         for support in fit.support
         if support.varied and support.low < support.high
     )
@@ -76,15 +77,17 @@ def _reference(fit: Fit, support: SupportRange) -> float:
     return statistics.median_low([point.levels[support.variable] for point in fit.points])
 
 
-def _curve(fit: Fit, law: Law, support: SupportRange, reference: dict[str, float], points: int) -> Curve:
+def _curve(fitted: FittedLaw, support: SupportRange, reference: dict[str, float], points: int) -> Curve:
+    fit = fitted.fit
     at = {name: level for name, level in reference.items() if name != support.variable}
     logarithmic = support.low > 0 and support.high / support.low > 8
     space = np.geomspace if logarithmic else np.linspace
     grid = np.clip(space(support.low, support.high, points), support.low, support.high)
     drawn = []
     for level in grid:
-        if evaluate(law, {**at, support.variable: float(level)}).finite:
-            answer = whatif(fit, law, {**at, support.variable: float(level)}, extrapolate=True)
+        here = {**at, support.variable: float(level)}
+        if is_defined(fitted, here):
+            answer = predict(fitted, here)
             drawn.append(
                 CurvePoint(float(level), answer.mean, answer.mean_low, answer.mean_high, answer.low, answer.high)
             )
@@ -92,7 +95,7 @@ def _curve(fit: Fit, law: Law, support: SupportRange, reference: dict[str, float
     for point in fit.points:
         level = point.levels[support.variable]
         if np.isfinite(level):
-            mean = whatif(fit, law, {**at, support.variable: level}, extrapolate=True).mean
+            mean = predict(fitted, {**at, support.variable: level}).mean
             trials.append(CurveTrial(point.trial, level, point.observed, mean + point.residual))
     return Curve(
         variable=support.variable,

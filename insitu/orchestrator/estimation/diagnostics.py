@@ -12,7 +12,7 @@ from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.fit import Diagnostics
 from insitu.orchestrator.estimation.identified import is_constant
 from insitu.orchestrator.estimation.influence import Influence, influence_finding, leverage_finding
-from insitu.orchestrator.estimation.lack_of_fit import LackOfFitAnswer
+from insitu.orchestrator.estimation.lack_of_fit import LackOfFitAnswer, orthonormal_basis
 from insitu.orchestrator.estimation.level_errors import level_errors_finding
 from insitu.orchestrator.estimation.patterns import residual_patterns
 from insitu.orchestrator.estimation.solution import Solution, Task
@@ -61,9 +61,10 @@ def _uneven_spread(left: Array, scaled: Array) -> float | None:
     """Breusch and Pagan's test of the spread against the law's own columns."""
     from statsmodels.stats.diagnostic import het_breuschpagan
 
-    regressors = np.column_stack([np.ones(len(left)), scaled])
-    if np.linalg.matrix_rank(regressors, tol=RANK_TOLERANCE) <= scaled.shape[1]:
-        regressors = scaled  # the constant is among the law's own columns
+    # the constant stands by itself, which the test wants to see, also where it is a mixture of the law's columns
+    centred = scaled - scaled.mean(axis=0)
+    varying = orthonormal_basis(centred[:, np.linalg.norm(centred, axis=0) > RANK_TOLERANCE])
+    regressors = np.column_stack([np.ones(len(left)), varying])
     if not 1 < regressors.shape[1] < len(left):
         return None
     with np.errstate(all="ignore"):

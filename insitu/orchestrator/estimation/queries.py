@@ -1,26 +1,48 @@
-"""Answers from a fitted law: what would happen if, and how large is an effect; always with intervals."""
+"""Answers from one fitted law: what would happen if, and how large is an effect; always with intervals.
+
+In closed form: exact for a law that is linear in its parameters with normal noise, else to first order in what is
+not known of the parameters. Questions that go through several laws are put to `asking`.
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.errors import InputError, OutsideSupport
-from insitu.orchestrator.estimation.data import LawAt, evaluate
+from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.estimation.columns import Interval
+from insitu.orchestrator.estimation.fidelity import Fidelity
 from insitu.orchestrator.estimation.fit import Fit, SupportRange
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.estimation.model import FittedLaw, match
+from insitu.orchestrator.estimation.spread import Spread
+from insitu.orchestrator.estimation.support import (
+    leverage_at,
+    refuse,
+    refuse_unestimated,
+    span_text,
+    why_level_outside,
+    why_leverage_outside,
+)
+from insitu.orchestrator.plan.law_kinds import Link, Method, Noise
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.blueprint import Law
 
-_SLACK = 1e-9
-"""Relative rounding that a bound forgives."""
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """What a share of trials stays below, with its confidence interval, base units."""
+
+    share: float
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +56,25 @@ class Prediction:
     low, high
         Prediction interval of one new trial.
     levels, units
-        Of every variable in the law.
+        Of every variable that the answer starts from, or goes through.
     defaults
         Variables that the question left out and that stand at the baseline.
     leverage
-        Against ``Fit.max_leverage``: how far out the question lies.
+        Against ``Fit.max_leverage``: how far out the question lies; not a number where several laws answer.
     extrapolated
         Why the question is outside the data's support; empty inside it.
+    quantiles
+        Of the distribution over trials, those that were asked for.
+    draws
+        How many gave the answer; 0 for one in closed form.
+    slack
+        Caps that are above what the subject uses anyhow, in words.
+    between
+        Means of the measured variables on the way to the outcome.
+    of_quantile
+        Which quantile the law gives in the place of the mean; ``None`` for a mean.
+    fidelity
+        How far to trust it; ``None`` where only the law was asked.
     """
 
     outcome: str
@@ -56,6 +90,12 @@ class Prediction:
     defaults: tuple[str, ...]
     leverage: float
     extrapolated: tuple[str, ...]
+    quantiles: tuple[Quantile, ...] = ()
+    draws: int = 0
+    slack: tuple[str, ...] = ()
+    between: dict[str, float] = field(default_factory=dict)
+    of_quantile: float | None = None
+    fidelity: Fidelity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +108,14 @@ class Effect:
         Half the interval's width over the size of the change; infinite for no change.
     at
         Levels of the other variables, of which ``defaults`` stand at the baseline.
+    extrapolated
+        Why an end is outside the data's support; empty inside it.
+    slack
+        Caps that are above what the subject uses anyhow, in words.
+    through
+        Measured variables by whose laws the effect goes, too.
+    fidelity
+        How far to trust it; ``None`` where only the law was asked.
     """
 
     cause: str
@@ -84,6 +132,10 @@ class Effect:
     at: dict[str, float]
     units: dict[str, str]
     defaults: tuple[str, ...]
+    extrapolated: tuple[str, ...] = ()
+    slack: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
+    fidelity: Fidelity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +146,7 @@ class _Question:
 
 
 def whatif(fit: Fit, law: Law, do: Mapping[str, float], extrapolate: bool = False) -> Prediction:
-    """Predict the outcome under do(variable := level).
+    """Predict the outcome of one law under do(variable := level).
 
     Parameters
     ----------
@@ -110,36 +162,14 @@ def whatif(fit: Fit, law: Law, do: Mapping[str, float], extrapolate: bool = Fals
     InputError
         If a name is not in the law, a level has no default, or the law is not defined there.
     """
-    whole, law = law, _estimated_part(fit, law)
-    question = _ask(fit, law, do)
-    _refuse_unestimated(fit, whole, question.levels)
-    here = _evaluated(fit, law, question.levels)
-    leverage = float(here.row @ np.array(fit.inverse_gram) @ here.row)
-    outside = question.outside
-    if not outside and leverage > fit.max_leverage * (1 + _SLACK):
-        outside = (
-            f"the combination of levels lies outside the trials: its leverage is {leverage:.3g}, "
-            f"theirs at most {fit.max_leverage:.3g}",
-        )
-    _refuse(outside, extrapolate)
-    mean = float(here.row @ _parameters(fit)) + here.offset
-    half_mean = _t_quantile(fit) * fit.sigma * math.sqrt(leverage)
-    half_new = _t_quantile(fit) * fit.sigma * math.sqrt(1 + leverage)
-    return Prediction(
-        outcome=fit.outcome,
-        unit=fit.unit,
-        confidence=fit.confidence,
-        mean=mean,
-        mean_low=mean - half_mean,
-        mean_high=mean + half_mean,
-        low=mean - half_new,
-        high=mean + half_new,
-        levels=question.levels,
-        units={support.variable: support.unit for support in fit.support},
-        defaults=question.defaults,
-        leverage=leverage,
-        extrapolated=outside,
-    )
+    fitted = match(fit, law)
+    question = _ask(fitted, do)
+    refuse_unestimated(fitted, question.levels)
+    answer = predict(fitted, question.levels)
+    reason = why_leverage_outside(fit, answer.leverage)
+    outside = question.outside or ((reason,) if reason else ())
+    refuse(outside, extrapolate=extrapolate)
+    return replace(answer, defaults=question.defaults, extrapolated=outside)
 
 
 def effect(
@@ -151,7 +181,7 @@ def effect(
     at: Mapping[str, float] | None = None,
     extrapolate: bool = False,
 ) -> Effect:
-    """Estimate the change of the outcome's mean when `cause` goes from `low` to `high`.
+    """Estimate the change of the outcome's mean when `cause` goes from `low` to `high`, by one law.
 
     The other variables stand `at` their levels, or at the baseline.
 
@@ -162,18 +192,17 @@ def effect(
     InputError
         As for `whatif`.
     """
-    whole, law = law, _estimated_part(fit, law)
+    fitted = match(fit, law)
     others = dict(at or {})
     if cause in others:
         raise InputError(f"{cause} is the cause and cannot also stand at a level")
-    ends = [_ask(fit, law, {**others, cause: level}) for level in (low, high)]
+    ends = [_ask(fitted, {**others, cause: level}) for level in (low, high)]
     for end in ends:
-        _refuse_unestimated(fit, whole, end.levels)
-    _refuse((*ends[0].outside, *ends[1].outside), extrapolate)
-    first, second = (_evaluated(fit, law, end.levels) for end in ends)
-    contrast = second.row - first.row
-    change = float(contrast @ _parameters(fit)) + second.offset - first.offset
-    half = _t_quantile(fit) * math.sqrt(max(0.0, float(contrast @ np.array(fit.covariance) @ contrast)))
+        refuse_unestimated(fitted, end.levels)
+    outside = tuple(dict.fromkeys((*ends[0].outside, *ends[1].outside)))
+    refuse(outside, extrapolate=extrapolate)
+    change = contrast(fitted, ends[0].levels, ends[1].levels)
+    half = (change.high - change.low) / 2
     return Effect(
         cause=cause,
         cause_unit=fit.support_of(cause).unit,
@@ -182,40 +211,142 @@ def effect(
         confidence=fit.confidence,
         low=ends[0].levels[cause],
         high=ends[1].levels[cause],
-        change=change,
-        change_low=change - half,
-        change_high=change + half,
-        relative_half_width=half / abs(change) if change else math.inf,
+        change=change.value,
+        change_low=change.low,
+        change_high=change.high,
+        relative_half_width=half / abs(change.value) if change.value else math.inf,
         at={name: level for name, level in ends[0].levels.items() if name != cause},
         units={support.variable: support.unit for support in fit.support},
         defaults=ends[0].defaults,
+        extrapolated=outside,
     )
 
 
-def _refuse_unestimated(fit: Fit, law: Law, levels: Mapping[str, float]) -> None:
-    """No extrapolation helps where a term of the law was never seen at work."""
-    row = _evaluated(fit, law, levels).row
-    for name, value in zip(law.parameters, row, strict=True):
-        if name in fit.not_estimated and value:
-            raise OutsideSupport(
-                f"{name} was not estimated: {law.term_texts[name]} was zero in every trial, and is not here",
-                hint="run the plan where its variables can be set",
-            )
+def predict(fitted: FittedLaw, levels: Mapping[str, float]) -> Prediction:
+    """Predict what a law gives at levels of all its parents; whether they are inside the support is not asked.
+
+    Raises
+    ------
+    InputError
+        If the law is not defined there.
+    """
+    fit = fitted.fit
+    here = mean_at(fitted, levels)
+    mean, error = np.array([here.mean]), np.array([here.error(fit)])
+    spread = Spread(fit.link, fit.noise, fit.sigma, fit.sigma_df, fit.df)
+    band = spread.mean_band(mean, error, fit.confidence)
+    trial = band if fit.method is Method.QUANTILE else spread.trial_band(mean, error, fit.confidence)
+    return Prediction(
+        outcome=fit.outcome,
+        unit=fit.unit,
+        confidence=fit.confidence,
+        mean=here.mean,
+        mean_low=float(band.low[0]),
+        mean_high=float(band.high[0]),
+        low=float(trial.low[0]),
+        high=float(trial.high[0]),
+        levels={name: levels[name] for name in fitted.law.parents},
+        units={support.variable: support.unit for support in fit.support},
+        defaults=(),
+        leverage=leverage_at(fitted, levels),
+        extrapolated=(),
+        of_quantile=fit.quantile,
+    )
 
 
-def _estimated_part(fit: Fit, law: Law) -> Law:
-    """The law less what could not be estimated; refuses another law than the fitted one."""
-    names = tuple(estimate.name for estimate in fit.estimates)
-    law_text, law = law.text, law.without(fit.not_estimated)
-    if fit.law != law_text or names != tuple(law.parameters):
+def contrast(fitted: FittedLaw, low: Mapping[str, float], high: Mapping[str, float]) -> Interval:
+    """Change of what a law gives between levels of all its parents, with its confidence interval.
+
+    Raises
+    ------
+    InputError
+        If the law is not defined there.
+    """
+    first, second = mean_at(fitted, low), mean_at(fitted, high)
+    change = second.mean - first.mean
+    difference = MeanAt(change, second.gradient - first.gradient)
+    half = t_quantile(fitted.fit) * difference.error(fitted.fit)
+    return Interval(change, change - half, change + half)
+
+
+def has_exact_quantiles(fitted: FittedLaw) -> bool:
+    """Whether the theory of a normal sample holds: a linear law with normal noise, by least squares."""
+    fit = fitted.fit
+    plain = fit.link is Link.IDENTITY and fit.noise is Noise.NORMAL
+    return fitted.law.linear and plain and fit.method is Method.LEAST_SQUARES and fit.prior is None
+
+
+def exact_quantile(fitted: FittedLaw, levels: Mapping[str, float], share: float) -> Quantile:
+    """Quantile over trials of a law with normal noise.
+
+    Notes
+    -----
+    The confidence interval is by the noncentral t distribution: Owen, A survey of properties and applications of
+    the noncentral t-distribution (1968).
+    """
+    from scipy import stats
+
+    fit = fitted.fit
+    here = mean_at(fitted, levels)
+    factor = here.error(fit) / fit.sigma if fit.sigma else 0.0
+    z = float(stats.norm.ppf(share))
+    value = here.mean + z * fit.sigma
+    if factor == 0:
+        return Quantile(share, value, value, value)
+    tail = (1 - fit.confidence) / 2
+    low, high = (
+        here.mean + factor * fit.sigma * float(stats.nct.ppf(one, fit.df, z / factor)) for one in (tail, 1 - tail)
+    )
+    return Quantile(share, value, low, high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanAt:
+    """A law's mean at some levels, and its derivative by each parameter, shape (p,); base units."""
+
+    mean: float
+    gradient: Array
+
+    def error(self, fit: Fit) -> float:
+        """Standard error of the mean."""
+        return math.sqrt(max(0.0, float(self.gradient @ fit.covariance_matrix @ self.gradient)))
+
+    @property
+    def finite(self) -> bool:
+        """Whether the law is defined there."""
+        return math.isfinite(self.mean) and bool(np.isfinite(self.gradient).all())
+
+
+def is_defined(fitted: FittedLaw, levels: Mapping[str, float]) -> bool:
+    """Whether a law is defined at levels of all its parents."""
+    return _evaluated(fitted, levels).finite
+
+
+def _evaluated(fitted: FittedLaw, levels: Mapping[str, float]) -> MeanAt:
+    columns = {name: np.array([levels[name]], dtype=np.float64) for name in fitted.law.parents}
+    values = fitted.fit.values
+    return MeanAt(float(fitted.law.mean(values, columns)[0]), fitted.law.gradient(values, columns)[0])
+
+
+def mean_at(fitted: FittedLaw, levels: Mapping[str, float]) -> MeanAt:
+    """Evaluate a law at levels of all its parents.
+
+    Raises
+    ------
+    InputError
+        If it is not defined there.
+    """
+    here = _evaluated(fitted, levels)
+    if not here.finite:
         raise InputError(
-            f"the fitted law of {fit.outcome} is not the one in the model: {fit.law!r} against {law.text!r}",
-            hint="refit with `insitu report`",
+            f"the law of {fitted.variable} is not defined at "
+            + ", ".join(f"{name} = {levels[name]:g}" for name in fitted.law.parents)
         )
-    return law
+    return here
 
 
-def _ask(fit: Fit, law: Law, do: Mapping[str, float]) -> _Question:
+def _ask(fitted: FittedLaw, do: Mapping[str, float]) -> _Question:
+    fit = fitted.fit
     known = {support.variable: support for support in fit.support}
     for name in do:
         if name not in known:
@@ -227,7 +358,7 @@ def _ask(fit: Fit, law: Law, do: Mapping[str, float]) -> _Question:
     levels: dict[str, float] = {}
     defaults: list[str] = []
     outside: list[str] = []
-    for name in law.parents:
+    for name in fitted.law.parents:
         if name in do:
             levels[name] = _resolve(known[name], do[name], outside)
         elif name in fit.baseline:
@@ -236,7 +367,7 @@ def _ask(fit: Fit, law: Law, do: Mapping[str, float]) -> _Question:
         else:
             raise InputError(
                 f"the question leaves {name} open, and no trial without intervention says where it stands",
-                hint=f"add {name}=<level>, between {_span(known[name])}",
+                hint=f"add {name}=<level>, between {span_text(known[name])}",
             )
     return _Question(levels, tuple(defaults), tuple(outside))
 
@@ -244,45 +375,15 @@ def _ask(fit: Fit, law: Law, do: Mapping[str, float]) -> _Question:
 def _resolve(support: SupportRange, level: float, outside: list[str]) -> float:
     if math.isnan(level):
         raise InputError(f"the level of {support.variable} is not a number")
-    if math.isinf(level) and level > 0:
-        if support.natural is not None:
-            return support.natural
-        outside.append(f"no trial left {support.variable} unlimited; the trials have {_span(support)}")
-        return level
-    if not support.low - abs(support.low) * _SLACK <= level <= support.high + abs(support.high) * _SLACK:
-        shown = format_quantity(level, support.unit)
-        outside.append(f"{support.variable} = {shown} is outside the trials, which have {_span(support)}")
+    if math.isinf(level) and level > 0 and support.natural is not None:
+        return support.natural
+    if reason := why_level_outside(support, level):
+        outside.append(reason)
     return level
 
 
-def _span(support: SupportRange) -> str:
-    if math.isnan(support.low):
-        return "it unlimited, always"
-    return f"{format_quantity(support.low, support.unit)} to {format_quantity(support.high, support.unit)}"
+def t_quantile(fit: Fit) -> float:
+    """Half width of an interval in standard errors."""
+    from scipy.special import stdtrit
 
-
-def _refuse(outside: tuple[str, ...], extrapolate: bool) -> None:
-    if outside and not extrapolate:
-        raise OutsideSupport(
-            "; ".join(dict.fromkeys(outside)), hint="ask within that range, or extrapolate with --extrapolate"
-        )
-
-
-def _evaluated(fit: Fit, law: Law, levels: Mapping[str, float]) -> LawAt:
-    here = evaluate(law, levels)
-    if not here.finite:
-        raise InputError(
-            f"the law of {fit.outcome} is not defined at "
-            + ", ".join(f"{name} = {level:g}" for name, level in levels.items())
-        )
-    return here
-
-
-def _parameters(fit: Fit) -> Array:
-    return np.array([estimate.base for estimate in fit.estimates])
-
-
-def _t_quantile(fit: Fit) -> float:
-    from scipy import stats
-
-    return float(stats.t.ppf((1 + fit.confidence) / 2, fit.df))
+    return float(stdtrit(fit.df, (1 + fit.confidence) / 2))

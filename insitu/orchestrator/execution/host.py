@@ -7,6 +7,7 @@ look at windows of a quarter of a second, so that a load that comes and goes is 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.injectors.added import added
+from insitu.injectors.anomalies.counters import last_level_cache_bytes
 from insitu.injectors.binding import starved_intervals_s
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -37,20 +39,58 @@ _SHORT_OF_MEMORY = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Processor time of the whole machine since boot, in core seconds, at a time of the monotonic clock."""
+    """Processor time of the whole machine since boot, in core seconds, at a time of the monotonic clock.
+
+    Attributes
+    ----------
+    kernel_s
+        The part of `busy_s` that was not spent in programs themselves.
+    held_bytes
+        Memory that processes hold, files apart; ``nan`` where the kernel does not say.
+    received_bytes
+        What came in by any network interface, the loopback included, since boot; ``nan`` likewise.
+    """
 
     at: float
     busy_s: float
     idle_s: float
     steal_s: float
+    kernel_s: float = math.nan
+    held_bytes: float = math.nan
+    received_bytes: float = math.nan
 
 
 def read_times() -> Reading:
-    """From the first line of /proc/stat; guest time is part of user time there."""
+    """From the first line of /proc/stat, where guest time is part of user time; and what else the host does."""
     with open("/proc/stat", "rb") as file:
         user, nice, system, idle, iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
-    busy = user + nice + system + irq + softirq
-    return Reading(time.monotonic(), busy * _TICK_S, (idle + iowait) * _TICK_S, steal * _TICK_S)
+    kernel = system + irq + softirq
+    return Reading(
+        time.monotonic(),
+        (user + nice + kernel) * _TICK_S,
+        (idle + iowait) * _TICK_S,
+        steal * _TICK_S,
+        kernel * _TICK_S,
+        _held_bytes(),
+        _received_bytes(),
+    )
+
+
+def _held_bytes() -> float:
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            known = {words[0]: int(words[1]) for line in file if (words := line.split())}
+        return 1024.0 * (known[b"AnonPages:"] + known[b"Shmem:"])
+    except (OSError, KeyError, ValueError):
+        return math.nan
+
+
+def _received_bytes() -> float:
+    try:
+        with open("/proc/net/dev", "rb") as file:
+            return float(sum(int(line.partition(b":")[2].split()[0]) for line in file.readlines()[2:]))
+    except (OSError, IndexError, ValueError):
+        return math.nan
 
 
 class HostTimes:
@@ -167,7 +207,9 @@ def load_of(readings: Sequence[Reading], trial: Trial) -> dict[str, float]:
     -------
     dict
         ``other_cores``, ``idle_cores``, ``steal_cores`` (taken by the hypervisor), ``other_disk_bytes``,
-        ``crowded_share`` of its time; ``added_cores``, if something was added.
+        ``crowded_share`` of its time; ``added_cores``, if something was added; of the whole machine, the subject
+        included, ``kernel_cores``, ``network_bytes`` (received) and the most memory that was held, ``held_bytes``;
+        beside it the size of the last-level cache, ``cache_bytes``. What the machine does not tell is left out.
     """
     if trial.wall_s <= 0 or len(readings) < 2:
         return {}
@@ -181,6 +223,13 @@ def load_of(readings: Sequence[Reading], trial: Trial) -> dict[str, float]:
         "other_disk_bytes": _other_disk_bytes(trial),
         "crowded_share": sum(one.span_s for one in parts if one.crowded) / span_s,
     }
+    whole = {
+        "kernel_cores": (readings[-1].kernel_s - readings[0].kernel_s) / span_s,
+        "network_bytes": readings[-1].received_bytes - readings[0].received_bytes,
+        "held_bytes": max(one.held_bytes for one in readings),
+        "cache_bytes": float(last_level_cache_bytes()) or math.nan,
+    }
+    load |= {name: value for name, value in whole.items() if math.isfinite(value)}
     return load | ({"added_cores": added_s / trial.wall_s} if added_s else {})
 
 

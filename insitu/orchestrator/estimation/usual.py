@@ -1,0 +1,214 @@
+"""What was measured of one trial, beside what trials with such levels usually have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.plan.measurements import MEASUREMENTS
+from insitu.orchestrator.store.records import StoredTrial, TrialRecord, TrialState
+
+FEWEST = 4
+"""Trials to compare with, below which nothing is said."""
+_ENOUGH_ALIKE = 3
+"""Trials of the same assignment that stand for what is usual by themselves."""
+_MAD_TO_SD = 1.4826
+"""Standard deviation of a normal variable, in median absolute deviations."""
+_HOST_UNITS = {"cores": "core", "bytes": "B", "share": "fraction"}
+_FLOORS = {"B": 1e6, "fraction": 0.02, "core": 0.05, "": 20.0}
+"""Differences that mean nothing, whatever the spread: a megabyte, two percent of the time, some switches."""
+_FLOOR_SHARE_OF_TIME = 0.01
+_OWN_SHARE = 0.02
+"""The same as a share of what is usual."""
+_ROUNDS, _HUBER = 10, 1.345
+_TRIALS_PER_COLUMN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One measurement of a trial, beside its usual value.
+
+    Attributes
+    ----------
+    name
+        As in the record; what the host did is called ``host.`` and its name there.
+    value, usual
+        Base units.
+    score
+        Robust z: the difference in standard deviations of the other trials.
+    trials
+        How many others there are.
+    """
+
+    name: str
+    unit: str
+    value: float
+    usual: float
+    score: float
+    trials: int
+
+    @property
+    def excess(self) -> float:
+        """How much more it is than usual."""
+        return self.value - self.usual
+
+
+def measured(record: TrialRecord) -> dict[str, float]:
+    """Everything that was measured of a trial, and what follows from it.
+
+    These follow: ``cpu_stall``, ``io_stall`` and ``memory_stall``, the time for which it was stalled; and of all
+    that was not the subject's, whether it was added on purpose or not, ``host.others_cores``, the part of it in
+    the kernel ``host.others_kernel_cores``, and ``host.others_disk_bytes``.
+    """
+    found = dict(record.measurements)
+    found.update({f"host.{name}": value for name, value in record.host.items()})
+    wall_s = found.get("wall_time", math.nan)
+    for name in ("cpu", "io", "memory"):
+        if f"{name}_pressure" in found:
+            found[f"{name}_stall"] = found[f"{name}_pressure"] * wall_s
+    if "other_cores" in record.host:
+        found["host.others_cores"] = record.host["other_cores"] + record.host.get("added_cores", 0.0)
+    if "kernel_cores" in record.host and wall_s > 0:
+        found["host.others_kernel_cores"] = record.host["kernel_cores"] - found.get("system_time", 0.0) / wall_s
+    if "other_disk_bytes" in record.host:
+        added = (
+            amount for name, amount in found.items() if name.partition(":")[2] in ("read_bytes", "write_bytes")
+        )
+        found["host.others_disk_bytes"] = record.host["other_disk_bytes"] + sum(added)
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def unit_of(name: str) -> str:
+    """Base unit of a measurement, by its name."""
+    if name.endswith("_stall"):
+        return "s"
+    if name.startswith("host."):
+        return _HOST_UNITS.get(name.rpartition("_")[2], "")
+    if ":" in name:  # what was added beside the subject: anomaly.cpu:cpu_s
+        return {"s": "s", "bytes": "B"}.get(name.rpartition("_")[2], "")
+    return MEASUREMENTS.get(name, "")
+
+
+def compare(trial: StoredTrial, others: Sequence[StoredTrial]) -> dict[str, Reading]:
+    """Compare every measurement of a trial with those of the others.
+
+    Parameters
+    ----------
+    others
+        Trials to compare with; the trial itself is left out, and those that are not valid.
+
+    Returns
+    -------
+    dict
+        By name; empty where there are too few trials to compare with.
+
+    Notes
+    -----
+    Usual is the median of the trials with the same assignment, if there are three of them. Else it is a linear
+    function of the levels that were asked for, of their reciprocals (by which a cap acts) and of the products of
+    both, fitted to all trials so that those far off count less (Huber). Spread is the median absolute deviation
+    from it, relative to its size.
+    """
+    kept = [
+        one
+        for one in others
+        if one.state is TrialState.VALID and one.record is not None and one.planned.trial != trial.planned.trial
+    ]
+    if trial.record is None or len(kept) < FEWEST:
+        return {}
+    tables = [measured(one.record) for one in kept if one.record is not None]
+    here = measured(trial.record)
+    rows = _features([*kept, trial])
+    alike = np.array([one.planned.assignment == trial.planned.assignment for one in kept])
+    readings: dict[str, Reading] = {}
+    for name in sorted(here, key=lambda name: name != "wall_time"):  # times are compared with it
+        column = np.array([table.get(name, math.nan) for table in tables])
+        if np.isfinite(column).sum() >= FEWEST:
+            unit = unit_of(name)
+            time_s = readings["wall_time"].usual if "wall_time" in readings else here.get("wall_time", 0.0)
+            floor = _FLOORS[unit] if unit in _FLOORS else _FLOOR_SHARE_OF_TIME * time_s
+            readings[name] = _reading(name, unit, here[name], column, _expect(column, alike, rows), floor)
+    return readings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Expected:
+    """What is usual: in the trial itself, and in each of the others, shape (n,); from so many trials each."""
+
+    here: float
+    others: Array
+    trials: float
+
+
+def _reading(name: str, unit: str, value: float, column: Array, expected: _Expected, floor: float) -> Reading:
+    known = np.isfinite(column)
+    off = np.abs(column - expected.others)[known] / (np.abs(expected.others[known]) + floor)
+    spread = _MAD_TO_SD * float(np.median(off)) * math.sqrt(1 + 1 / expected.trials)
+    size = abs(expected.here)
+    sd = math.sqrt((spread * (size + floor)) ** 2 + (_OWN_SHARE * size) ** 2 + floor**2)
+    score = (value - expected.here) / sd if sd > 0 else 0.0
+    return Reading(name, unit, value, expected.here, score, int(known.sum()))
+
+
+def _expect(column: Array, alike: npt.NDArray[np.bool_], rows: Array) -> _Expected:
+    known = np.isfinite(column)
+    same = alike & known
+    fitted = _robust_fit(rows[:-1], column, known)
+    if same.sum() >= _ENOUGH_ALIKE:
+        middle = float(np.median(column[same]))
+        return _Expected(middle, np.where(same, middle, fitted.others), float(same.sum()))
+    return _Expected(float(rows[-1] @ fitted.values), fitted.others, fitted.trials)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RobustFit:
+    values: Array
+    others: Array
+    trials: float
+
+
+def _robust_fit(rows: Array, column: Array, known: npt.NDArray[np.bool_]) -> _RobustFit:
+    """Huber's M-estimate by reweighted least squares, from the median."""
+    values: Array = np.zeros(rows.shape[1])
+    values[0] = float(np.median(column[known]))
+    for _ in range(_ROUNDS):
+        off = np.abs(column[known] - rows[known] @ values)
+        scale = max(_MAD_TO_SD * float(np.median(off)), 1e-12 * (1 + float(np.abs(column[known]).max())))
+        weights = np.sqrt(np.minimum(1.0, _HUBER * scale / np.maximum(off, 1e-300)))
+        found = np.linalg.lstsq(rows[known] * weights[:, None], column[known] * weights, rcond=1e-9)[0]
+        values = np.asarray(found, dtype=np.float64)
+    return _RobustFit(values, rows @ values, float(known.sum() / rows.shape[1]))
+
+
+def _features(trials: Sequence[StoredTrial]) -> Array:
+    """What may be usual depends on: the levels that were asked for; a row per trial, none that adds nothing."""
+    assignments = [one.planned.assignment.as_dict() for one in trials]
+    names = sorted({name for one in assignments for name in one})
+    columns = [np.ones(len(trials))]
+    mains = []
+    for name in names:
+        levels = np.array([one.get(name, math.nan) for one in assignments])
+        if np.isnan(levels).any():
+            continue
+        mains += [one for one in _shapes(levels) if np.ptp(one) > 0]
+    products = [first * second for index, first in enumerate(mains) for second in mains[index + 1 :]]
+    for one in [*mains, *products]:
+        if len(columns) + 1 > (len(trials) - 1) / _TRIALS_PER_COLUMN:
+            break
+        scaled = (one - one.mean()) / one.std() if one.std() > 0 else one * 0
+        together = np.column_stack([*columns, scaled])
+        if np.linalg.matrix_rank(together[:-1], tol=1e-6) == together.shape[1]:
+            columns.append(scaled)
+    return np.column_stack(columns)
+
+
+def _shapes(levels: Array) -> list[Array]:
+    """A level by itself, and its reciprocal; where some are unlimited or zero only one of them can be."""
+    if np.isinf(levels).any():
+        return [1 / levels]
+    return [levels] if (levels == 0).any() else [levels, 1 / levels]
