@@ -55,8 +55,8 @@ def reason_about(plan: Plan, blueprint: Blueprint) -> Reasoning | None:
         return Reasoning(sentences, " ".join(sentences), remedy)
     if mixed := _mixed_up(blueprint, set(set_by_trials), goal):
         cause, effect = mixed
-        obstacle = f"'{cause}' and '{effect}' share a hidden cause, so a fit of the law of '{effect}' mixes them up"
-        return Reasoning(sentences, obstacle, f"give '{effect}' a law in what trials set, without '{cause}'")
+        why = f"'{cause}' and '{effect}' share a hidden cause, so a fit of the law of '{effect}' mixes it in"
+        return Reasoning(sentences, why, f"give '{effect}' a law in what trials set, without '{cause}'")
     return Reasoning(sentences)
 
 
@@ -71,7 +71,8 @@ def _causes(plan: Plan, goal: Goal, blueprint: Blueprint) -> list[str]:
 def _mixed_up(blueprint: Blueprint, held: set[str], goal: Goal) -> tuple[str, str] | None:
     """A measured variable and one in whose law it stands, with a hidden cause of both that no trial removes."""
     reduced = blueprint.reduced()
-    needed = {goal.outcome, *reduced.do(name for name in held if name in reduced.variables).ancestors(goal.outcome)}
+    under_do = reduced.do(name for name in held if name in reduced.variables)
+    needed = {goal.outcome, *under_do.ancestors(goal.outcome)}
     for name, law in reduced.laws.items():
         if name not in needed or name in held:
             continue

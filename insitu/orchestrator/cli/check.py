@@ -124,8 +124,8 @@ def _show(
     console = Console(highlight=False)
     more = " before the first look" if foreseen else ""
     console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials{more}, {expected.text}")
-    for line in (*reasoning, *foreseen):
-        console.print(Text.assemble("  ", line), soft_wrap=True)
+    for told in (*reasoning, *foreseen):
+        console.print(Text.assemble("  ", told), soft_wrap=True)
     for capability in prepared.capabilities:
         weak = f" (weaker: {capability.reason}; {capability.remedy})" if capability.weaker else ""
         console.print(Text.assemble(f"  {capability.variable} by {capability.mechanism}", (weak, "yellow")))

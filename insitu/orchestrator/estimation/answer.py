@@ -21,8 +21,8 @@ class Part:
     Attributes
     ----------
     relative_half_width
-        Half the interval's width over the size of the number, or of the largest where causes are compared; infinite
-        for zero, or where the trials do not tell.
+        Half the interval's width over the size of the number, or of the largest where causes are compared;
+        infinite for zero, or where the trials do not tell.
     problem
         Why it is not known; empty if it is.
     """
