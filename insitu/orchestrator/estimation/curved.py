@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.estimation.at_bounds import bound_finding, guarded_intervals
 from insitu.orchestrator.estimation.data import information_rows
-from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.identified import refuse_mixed
 from insitu.orchestrator.estimation.search import Minimum, Search, Weighing
 from insitu.orchestrator.estimation.solution import (
@@ -80,6 +79,9 @@ def solution_at(task: Task, search: Search, minimum: Minimum, sigma: float) -> S
     left = noise_residuals(task.law, task.data.observed, _mean(task, minimum.values), sigma)
     df = _degrees_of_freedom(task, minimum, sigma)
     found = (search.finding(minimum), bound_finding(task, minimum.held))
+    intervals = None
+    if minimum.held.any() and task.prior is None:
+        intervals = guarded_intervals(task, minimum.values, rows, left)
     solution = Solution(
         values=minimum.values,
         covariance=least_squares_covariance(task.law, rows, inverse_gram, sigma**2, df),
@@ -92,6 +94,7 @@ def solution_at(task: Task, search: Search, minimum: Minimum, sigma: float) -> S
         residuals=left,
         at_bound=tuple(name for name, held in zip(task.law.parameters, minimum.held, strict=True) if held),
         findings=tuple(one for one in found if one is not None),
+        intervals=intervals,
     )
     return solution if task.prior is None else task.prior.accounted(task, solution)
 
@@ -107,17 +110,3 @@ def _degrees_of_freedom(task: Task, minimum: Minimum, sigma: float) -> float:
 
 def _mean(task: Task, values: Array) -> Array:
     return task.law.mean(values, task.data.columns)
-
-
-def bound_finding(task: Task, at_bound: npt.NDArray[np.bool_]) -> Finding | None:
-    """Which parameters stand at a bound, and what that does to the intervals; ``None`` if none does."""
-    names = [name for name, held in zip(task.law.parameters, at_bound, strict=True) if held]
-    if not names:
-        return None
-    listed = " and ".join(names)
-    stands, it = ("stands at its bound", "it is") if len(names) == 1 else ("stand at their bounds", "they are")
-    sentence = (
-        f"{listed} {stands}: the trials would put {'it' if len(names) == 1 else 'them'} beyond. "
-        f"Intervals of the other parameters take it that {it} there."
-    )
-    return Finding(Check.BOUND, True, sentence, parameters=tuple(names))

@@ -101,9 +101,10 @@ def findings_of(
     """Every check's finding, in the order of `Check`."""
     found = [*solution.findings]
     if is_constant(task.data.observed):
+        level = format_quantity(float(task.data.observed[0]), unit)
         text = (
-            f"{task.law.variable} is {format_quantity(float(task.data.observed[0]), unit)} in every trial, so "
-            "there is no noise to judge the law by, and no effect to be seen"
+            f"the outcome {task.law.variable} is {level} in every trial, so there is no noise to judge the law "
+            "by, and no effect to be seen"
         )
         found.append(Finding(Check.CONSTANT, True, sentence(text)))
     if task.data.skipped:
@@ -193,8 +194,8 @@ def _collinearity(task: Task, solution: Solution, numbers: Diagnostics) -> Findi
     hard = tuple(name for name, share in zip(names, worst, strict=True) if share > _TAKES_PART)
     wider = math.sqrt(float(shares.sum(axis=0).max()))
     text = (
-        f"{joined(hard or names)} can hardly be told apart (condition number {number:.3g}): their intervals are "
-        f"up to {wider:.2g} times as wide as if the others were known; vary the levels of their variables more, "
-        "independently of each other"
+        f"the parameters {joined(hard or names)} can hardly be told apart (condition number {number:.3g}): "
+        f"their intervals are up to {wider:.2g} times as wide as if the others were known; vary the levels of "
+        "their variables more, independently of each other"
     )
     return Finding(Check.COLLINEARITY, True, sentence(text), parameters=hard)

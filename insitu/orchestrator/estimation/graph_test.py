@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.independencies import Independence, implied_independencies
 from insitu.orchestrator.causal.mixed_graph import mixed_graph
 from insitu.orchestrator.errors import InsituError
-from insitu.orchestrator.estimation.data import achieved_levels, information_rows, was_set
+from insitu.orchestrator.estimation.data import Labels, achieved_levels, information_rows, was_set
 from insitu.orchestrator.estimation.finding import STRICT
 from insitu.orchestrator.estimation.lack_of_fit import orthonormal_basis
 from insitu.orchestrator.estimation.patterns import added_columns, dummies
@@ -97,7 +98,9 @@ class GraphCheck:
         if not self.tested:
             return "The graph is not tested: it implies nothing that these trials could contradict."
         if not self.failed:
-            return f"The trials contradict none of the {self.tested} independencies of the graph that they can test."
+            return (
+                f"The trials contradict none of the {self.tested} independencies of the graph that they can test."
+            )
         return f"The trials contradict {len(self.failed)} of {self.tested} independencies that the graph implies."
 
 
@@ -192,9 +195,9 @@ def _sentence(one: _Outcome, p_value: float, tests: int) -> str:
     held = f" at equal {joined(one.statement.given)}" if one.statement.given else ""
     allowed = f" after allowing for {tests} tests" if tests > 1 else ""
     return (
-        f"By the graph {one.statement.first} and {one.statement.second} tell nothing of each other{held}, but they do "
-        f"(partial correlation {one.correlation:.2f} in {one.trials} trials, {p_text(p_value)}{allowed}): an edge or a "
-        "hidden common cause is missing, or a law has the wrong shape."
+        f"By the graph {one.statement.first} and {one.statement.second} tell nothing of each other{held}, but "
+        f"they do (partial correlation {one.correlation:.2f} in {one.trials} trials, {p_text(p_value)}{allowed}): "
+        "an edge or a hidden common cause is missing, or a law has the wrong shape."
     )
 
 
@@ -206,7 +209,8 @@ class _Table:
         self.trials = [one for one in trials if one.state is TrialState.VALID and one.record is not None]
         levels = [achieved_levels(trial, blueprint.variables) for trial in self.trials]
         self.columns = {
-            name: np.array([at.get(name, np.nan) for at in levels], dtype=np.float64) for name in blueprint.variables
+            name: np.array([at.get(name, np.nan) for at in levels], dtype=np.float64)
+            for name in blueprint.variables
         }
         self.held = [
             frozenset(name for name in blueprint.variables if trial.record and was_set(trial.record, name))
@@ -214,15 +218,16 @@ class _Table:
         ]
         self._law_columns: dict[str, Array | None] = {}
 
-    def test(self, statement: Independence, usable: Array) -> _Outcome | Untested:
+    def test(self, statement: Independence, usable: npt.NDArray[np.bool_]) -> _Outcome | Untested:
         """Test one statement on some of the trials."""
         names = (statement.first, statement.second, *statement.given)
-        known = usable.astype(np.bool_) & ~np.any([np.isnan(self.columns[name]) for name in names], axis=0)
+        known = usable & ~np.any([np.isnan(self.columns[name]) for name in names], axis=0)
         kept = np.flatnonzero(known)
 
         def untested(reason: str) -> Untested:
             return Untested(statement.first, statement.second, statement.given, reason)
 
+        held = f" at equal {joined(statement.given)}" if statement.given else ""
         if len(kept) < _FEWEST_SPARE + 2:
             return untested(f"{len(kept)} trials can show it, which are too few")
         cause, outcome = self._ends(statement)
@@ -230,13 +235,12 @@ class _Table:
         basis = self._held_equal(statement.given, outcome, kept)
         rest = response - basis @ (basis.T @ response)
         if float(rest @ rest) <= _NOTHING_LEFT**2 * float(response @ response):
-            held = joined(statement.given) or "nothing"
-            return untested(f"{outcome} does not vary at equal {held}")
+            return untested(f"{outcome} does not vary{held} in the trials that can show it")
         if len(kept) - basis.shape[1] - 1 < _FEWEST_SPARE:
             return untested(f"{len(kept)} trials are too few to hold {joined(statement.given)} equal")
         added = added_columns(basis, rest, self._numbers(cause, kept))
         if added is None:
-            return untested(f"{cause} does not vary at equal {joined(statement.given)}")
+            return untested(f"{cause} does not vary{held} in the trials that can show it")
         return _Outcome(statement, added.correlation, added.p_value, len(kept))
 
     def _ends(self, statement: Independence) -> tuple[str, str]:
@@ -251,17 +255,17 @@ class _Table:
         first, second = sorted((statement.first, statement.second), key=rank)
         return first, second
 
-    def _numbers(self, name: str, kept: Array) -> Array:
+    def _numbers(self, name: str, kept: Labels) -> Array:
         """A variable as columns to correlate, shape (n, 1) or a column per category."""
         column, variable = self.columns[name][kept], self.blueprint.variables[name]
         if variable.categories:
             return dummies(column.astype(np.int64))
         law = self.blueprint.laws.get(name)
         if law is not None and law.relative_noise and (column > 0).all():
-            return np.log(column)[:, None]
+            column = np.log(column)
         return _bounded(column)[:, None]
 
-    def _held_equal(self, given: tuple[str, ...], outcome: str, kept: Array) -> Array:
+    def _held_equal(self, given: tuple[str, ...], outcome: str, kept: Labels) -> Array:
         """Orthonormal columns of a constant, of the outcome's law, and of a flexible function of what is given."""
         n = len(kept)
         columns = [np.ones((n, 1))]
@@ -294,7 +298,7 @@ class _Table:
 
 
 def _flexible(given: Sequence[tuple[Variable, Array]]) -> list[Array]:
-    """Blocks of columns, the most telling first: straight lines, distinct combinations, then curves and products."""
+    """Blocks of columns, the most telling first: lines, distinct combinations, then curves and products."""
     if not given:
         return []
     straight = [dummies(c.astype(np.int64)) if v.categories else _scaled(_bounded(c))[:, None] for v, c in given]

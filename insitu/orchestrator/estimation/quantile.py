@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.errors import NotIdentified
-from insitu.orchestrator.estimation.curved import bound_finding, solve_curved
+from insitu.orchestrator.estimation.at_bounds import bound_finding, bounds_of
+from insitu.orchestrator.estimation.curved import solve_curved
 from insitu.orchestrator.estimation.data import information_rows, noise_unit
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.solution import Solution, Task, inverse_of_gram
 from insitu.orchestrator.estimation.words import sentence
-from insitu.orchestrator.plan.law_kinds import Bounds, Link, Method
+from insitu.orchestrator.plan.law_kinds import Link, Method
 
 _MOST_ROUNDS = 60
 _HALVINGS = 12
@@ -132,14 +133,14 @@ def _linear_at(task: Task, values: Array) -> _Straight:
     gradient = law.gradient(values, data.columns)
     lengths = np.linalg.norm(gradient, axis=0)
     lengths[lengths == 0] = 1.0
-    bounds = [law.bounds.get(name, Bounds()) for name in law.parameters]
+    bounds = bounds_of(task)
     return _Straight(
         values=values,
         rows=gradient / lengths,
         lengths=lengths,
         response=data.observed - law.mean(values, data.columns) + gradient @ values,
-        low=np.array([one.low for one in bounds]) * lengths,
-        high=np.array([one.high for one in bounds]) * lengths,
+        low=bounds.low * lengths,
+        high=bounds.high * lengths,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.estimation.at_bounds import bounds_of
 from insitu.orchestrator.estimation.data import gather, noise_unit
 from insitu.orchestrator.estimation.diagnostics import diagnose, findings_of
 from insitu.orchestrator.estimation.fit import Estimate, Fit, FitPoint, Matrix
@@ -168,7 +169,10 @@ def _estimates(task: Task, solution: Solution) -> tuple[Estimate, ...]:
     dfs = np.full(len(errors), solution.df) if solution.dfs is None else solution.dfs
     if band is None:
         half = stats.t.ppf((1 + task.confidence) / 2, dfs) * errors
-        band = Band(solution.values - half, solution.values + half)
+        bounds = bounds_of(task)  # what they exclude is in no interval
+        band = Band(
+            np.maximum(solution.values - half, bounds.low), np.minimum(solution.values + half, bounds.high)
+        )
     with np.errstate(all="ignore"):
         ratios = np.where(errors > 0, solution.values / errors, np.where(solution.values == 0, 0.0, np.inf))
     p_values = 2 * stats.t.sf(np.abs(ratios), dfs)

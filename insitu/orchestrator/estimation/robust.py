@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.estimation.curved import solution_at, spread_about
+from insitu.orchestrator.estimation.at_bounds import bounds_of
+from insitu.orchestrator.estimation.curved import solution_at, solve_curved
+from insitu.orchestrator.estimation.finding import Check
 from insitu.orchestrator.estimation.influence import outliers_finding
 from insitu.orchestrator.estimation.search import Search, Weighing
 from insitu.orchestrator.estimation.solution import Solution, Task, least_squares_solution, noise_residuals
@@ -38,23 +40,32 @@ def solve_robust(task: Task) -> Solution:
     law = task.law
     if law.linear and law.link is Link.IDENTITY and law.noise is Noise.NORMAL and task.prior is None:
         values = _by_statsmodels(task)
-        if values is not None:
+        bounds = bounds_of(task)
+        if values is not None and ((values >= bounds.low) & (values <= bounds.high)).all():
             left = task.data.observed - law.mean(values, task.data.columns)
             return _robust(task, least_squares_solution(task, values, left))
-    search = Search(task)
-    minimum = search.from_all_starts(Weighing(np.ones(len(task.data.observed))))
-    sigma = spread_about(task, minimum, 0.0) if task.prior is not None or law.noise is Noise.LOGNORMAL else 0.0
+    usual = solve_curved(task)
+    found = _reweighted(task, usual)
+    of_search = tuple(one for one in usual.findings if one.check is Check.SEARCH)
+    return _robust(task, replace(found, findings=(*of_search, *found.findings)))
+
+
+def _reweighted(task: Task, usual: Solution) -> Solution:
+    """Least squares with Huber's weights, again and again from a usual solution on."""
+    search, found = Search(task), usual
+    values, sigma = usual.values, usual.sigma
     for _ in range(_MOST_ROUNDS):
-        left = noise_residuals(law, task.data.observed, law.mean(minimum.values, task.data.columns), sigma)
+        mean = task.law.mean(values, task.data.columns)
+        left = noise_residuals(task.law, task.data.observed, mean, sigma)
         scale = median_scale(left)
         if scale == 0:
+            return found
+        sigma = scale * _correction(task)
+        minimum = search.from_one(values, Weighing(huber_weights(left / scale), sigma))
+        before, values = values, minimum.values
+        if np.allclose(values, before, rtol=_SETTLED, atol=0):
             break
-        corrected = scale * _correction(task)
-        before, sigma = minimum.values, corrected if sigma else 0.0
-        minimum = search.from_one(before, Weighing(huber_weights(left / scale), sigma))
-        if np.allclose(minimum.values, before, rtol=_SETTLED, atol=0):
-            break
-    return _robust(task, solution_at(task, search, minimum, sigma or scale * _correction(task)))
+    return solution_at(task, search, minimum, sigma)
 
 
 def _by_statsmodels(task: Task) -> Array | None:

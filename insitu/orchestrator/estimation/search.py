@@ -27,6 +27,8 @@ _AGREEING = 3
 """Starts that have to end at the same lowest minimum for the others to be left out."""
 _SAME_MINIMUM = 1e-4
 """Relative difference between two sums of squares that are taken for the same."""
+_ROUNDING = 1e-18
+"""Sum of squares, relative to that of the outcomes, below which a law fits exactly."""
 _TOUCHING = 1e-3
 """Distance from a bound, in standard errors, below which a parameter is set to it."""
 _IMPOSSIBLE = 1e60
@@ -99,7 +101,7 @@ class Search:
         for point in points:
             ends.append(self._descend(point, weighing, tolerance=_COARSE))
             lowest = min(ends, key=lambda end: end.total)
-            if sum(_same(end.total, lowest.total) for end in ends) >= _AGREEING:
+            if sum(self._same(end, lowest) for end in ends) >= _AGREEING:
                 break
         self._ends = tuple(ends)
         return self.from_one(lowest.values, weighing)
@@ -113,19 +115,27 @@ class Search:
         if self.shape.straight.all():
             return None
         names = self.task.law.parameters
+        if minimum.converged and not self._ends:
+            return None
         if not minimum.converged:
             sentence = (
                 "The search for the parameters did not come to an end, so they may not be the best ones: "
                 "give them start values or bounds in the model, or more trials."
             )
             return Finding(Check.SEARCH, True, sentence, parameters=names)
-        worse = sum(not _same(end.total, minimum.total) for end in self._ends)
+        worse = sum(not self._same(end, minimum) for end in self._ends)
         curved = [name for name, straight in zip(names, self.shape.straight, strict=True) if not straight]
         agreed = f"{len(self._ends) - worse} of its {len(self._ends)} starts ended at these values"
         sentence = f"The search for {' and '.join(curved)} converged; {agreed}, the others at worse ones."
         if not worse:
             sentence = f"The search for {' and '.join(curved)} converged, to the same values from every start."
         return Finding(Check.SEARCH, False, sentence, parameters=tuple(curved))
+
+    def _same(self, end: Minimum, lowest: Minimum) -> bool:
+        """Whether an end is as low as the lowest, rounding apart."""
+        observed = self.task.data.observed
+        whole = float(len(observed)) if self.task.law.relative_noise else float(observed @ observed)
+        return end.total <= lowest.total * (1 + _SAME_MINIMUM) + _ROUNDING * whole
 
     def _settled(self, minimum: Minimum, weighing: Weighing) -> Minimum:
         """A minimum with the parameters that touch a bound set to it, and the others searched again."""
@@ -138,7 +148,7 @@ class Search:
                 break
             values = np.where(at_low, low, np.where(at_high, high, minimum.values))
             again = self._descend(values, weighing, held)
-            if not _same(again.total, minimum.total):
+            if not self._same(again, minimum):
                 break
             minimum = again
         return minimum
@@ -182,11 +192,6 @@ class Search:
             max_nfev=_MOST_STEPS,
         )
         return Minimum(whole(found.x), 2 * float(found.cost) * misfit.unit**2, held, found.status > 0)
-
-
-def _same(total: float, lowest: float) -> bool:
-    """Whether a sum of squares is that of the lowest minimum, rounding apart."""
-    return total <= lowest * (1 + _SAME_MINIMUM) + 1e-300
 
 
 class _Misfit:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from insitu.orchestrator.estimation.at_bounds import bounds_of, solve_bounded
 from insitu.orchestrator.estimation.clusters import clustered_by_node
 from insitu.orchestrator.estimation.curved import solve_curved
 from insitu.orchestrator.estimation.identified import refuse_mixed, refuse_too_few
@@ -14,7 +15,7 @@ from insitu.orchestrator.estimation.mixed import solve_mixed
 from insitu.orchestrator.estimation.quantile import solve_quantile
 from insitu.orchestrator.estimation.robust import solve_robust
 from insitu.orchestrator.estimation.solution import Solution, Task, noise_residuals
-from insitu.orchestrator.plan.law_kinds import Bounds, Method
+from insitu.orchestrator.plan.law_kinds import Link, Method, Noise
 
 
 def solve(task: Task) -> Solution:
@@ -29,7 +30,7 @@ def solve(task: Task) -> Solution:
     refuse_too_few(task)
     if not law.parameters:
         return _nothing_to_find(task)
-    if law.linear and task.prior is None:
+    if law.linear and (task.prior is None or law.method is Method.QUANTILE):
         refuse_mixed(task, law.design_matrix(task.data.columns), np.ones(len(law.parameters)))
     match law.method:
         case Method.QUANTILE:
@@ -46,15 +47,14 @@ def solve(task: Task) -> Solution:
 
 def solve_usual(task: Task) -> Solution:
     """Least squares, or maximum likelihood where the noise is not normal."""
+    law, bounds = task.law, bounds_of(task)
     found = solve_linear(task)
-    if found is not None and _within_bounds(task, found):
+    if found is None:
+        return solve_curved(task)
+    if ((found.values >= bounds.low) & (found.values <= bounds.high)).all():
         return found
-    return solve_curved(task)
-
-
-def _within_bounds(task: Task, found: Solution) -> bool:
-    bounds = [task.law.bounds.get(name, Bounds()) for name in task.law.parameters]
-    return all(one.low <= value <= one.high for one, value in zip(bounds, found.values, strict=True))
+    plain = law.link is Link.IDENTITY and law.noise is Noise.NORMAL
+    return solve_bounded(task) if plain else solve_curved(task)
 
 
 def _nothing_to_find(task: Task) -> Solution:

@@ -37,9 +37,7 @@ class Usable:
     given: tuple[str, ...]
 
 
-def usable_trials(
-    graph: MixedGraph, statement: Independence, held: Sequence[frozenset[str]]
-) -> Usable | None:
+def usable_trials(graph: MixedGraph, statement: Independence, held: Sequence[frozenset[str]]) -> Usable | None:
     """Find the most trials that can show an independence; ``None`` if none can.
 
     Parameters
@@ -80,7 +78,7 @@ def _choices(kinds: Counter[frozenset[str]]) -> Iterator[frozenset[str]]:
 def _separating(
     graph: MixedGraph, statement: Independence, pool: Sequence[frozenset[str]]
 ) -> tuple[str, ...] | None:
-    """What to hold equal so that the statement holds in all of these kinds of trial; ``None`` if nothing will do."""
+    """What to hold equal so that the statement holds in all of these kinds of trial; ``None`` for nothing."""
     ever, always = frozenset().union(*pool), frozenset.intersection(*pool)
     cut = graph.do(always)
     with_design = mixed_graph(
