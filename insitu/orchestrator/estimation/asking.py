@@ -249,7 +249,9 @@ def elasticity(
     """
     others = {name: level for name, level in at.items() if name != cause}
     _check_cause(model, cause, outcome, others)
-    question = pose(model, outcome, at, extrapolate=extrapolate)
+    check_names(model, outcome, {cause: 0.0})
+    standing = at if cause in at else {**at, cause: pose(model, outcome, at, extrapolate=True).everywhere[cause]}
+    question = pose(model, outcome, standing, extrapolate=extrapolate)
     level = question.levels[cause]
     if not (math.isfinite(level) and level > 0):
         raise InputError(

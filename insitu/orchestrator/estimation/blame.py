@@ -176,7 +176,7 @@ def suspects_of(
         for cause, weight in weights.items()
         if weight / total >= _LEAST
     ]
-    return tuple(sorted(found, key=lambda one: -one.probability))
+    return tuple(sorted((one for one in found if one.signs), key=lambda one: -one.probability))
 
 
 Chances = Mapping[Symptom, float]

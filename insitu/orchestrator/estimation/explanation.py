@@ -185,7 +185,9 @@ def explain(
             )
         )
     readings = compare(found.trial, trials)
-    odd = sorted((one for one in readings.values() if abs(one.score) >= _ODD), key=lambda one: -abs(one.score))
+    own = model.blueprint.variables[outcome].source
+    odd = [one for one in readings.values() if abs(one.score) >= _ODD and one.name != own]
+    odd.sort(key=lambda one: -abs(one.score))
     return Explanation(
         trial=found.number,
         state=found.trial.state,

@@ -62,8 +62,8 @@ def judge(model: FittedModel, laws: Sequence[FittedLaw], supports: Sequence[Supp
 
     Notes
     -----
-    *Poor*: outside the trials; or the trials reject a law; or its earlier predictions were typically off by more
-    than 30 %, or so few came to lie in their intervals that it happens by chance once in a hundred times. *Fair*:
+    *Poor*: outside the trials; or a law's earlier predictions were typically off by more than 30 %; or chance
+    would show so much lack of fit, or so few predictions within their intervals, once in a hundred times. *Fair*:
     at the edge; no trial at such levels; fewer than five earlier predictions; off by more than 10 %; once in
     twenty times; or two laws on the way have a hidden common cause. Else *good*.
     """
@@ -75,8 +75,11 @@ def judge(model: FittedModel, laws: Sequence[FittedLaw], supports: Sequence[Supp
     fair = [reason for one in supports if one.place is Place.EDGE for reason in one.why]
     for law, record in zip(laws, past, strict=True):
         test = law.fit.lack_of_fit
-        if test is not None and test.significant:
-            poor.append(f"the trials reject the law of {law.variable}")
+        if test is not None and test.p_value < CHANCE_FAIR:
+            sure = test.p_value < CHANCE_POOR
+            (poor if sure else fair).append(
+                f"the trials {'reject' if sure else 'doubt'} the law of {law.variable}"
+            )
         _judge_record(record, poor, fair)
     fair += _moving_together(model, laws)
     if like == 0 and place is not Place.OUTSIDE:

@@ -8,6 +8,7 @@ from insitu.orchestrator.estimation.asking import Elasticity
 from insitu.orchestrator.estimation.counterfactual import Counterfactual
 from insitu.orchestrator.estimation.fidelity import Fidelity
 from insitu.orchestrator.estimation.queries import Effect, Prediction
+from insitu.orchestrator.estimation.support import Place
 from insitu.orchestrator.report.wording import count, join, level_list, number, percent, scaled_interval
 from insitu.orchestrator.units import format_quantity
 
@@ -112,12 +113,19 @@ def _caveats(slack: Iterable[str], extrapolated: Iterable[str]) -> list[str]:
 
 def fidelity_lines(fidelity: Fidelity) -> list[str]:
     """How far an answer can be trusted, and what the grade rests on."""
-    parts = [f"{fidelity.place} the support", count(fidelity.like_trials, "trial") + " at such levels"]
-    parts += [
-        f"{one.within} of {one.predictions} trials of {one.law} came as foretold, "
+    like = count(fidelity.like_trials, "trial")
+    lines = [f"  fidelity {fidelity.grade}: {_PLACES[fidelity.place]}, {like} at such levels"]
+    lines += [f"    {reason}" for reason in fidelity.why]
+    return lines + [
+        f"    {one.within} of {one.predictions} trials came as foretold by the law of {one.law}, "
         f"typically {percent(one.typical)} off"
         for one in fidelity.past
         if one.predictions
     ]
-    lines = [f"  fidelity {fidelity.grade}: {'; '.join(parts)}"]
-    return lines + [f"    {reason}" for reason in fidelity.why]
+
+
+_PLACES = {
+    Place.INSIDE: "inside the support",
+    Place.EDGE: "at the edge of the support",
+    Place.OUTSIDE: "outside the support",
+}

@@ -1,0 +1,37 @@
+"""``insitu explain``: why a trial was slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    trial: Annotated[int, typer.Option("--trial", metavar="N", help="The trial's number.", show_default=False)],
+    ask: Annotated[
+        str | None,
+        typer.Option(help="The variable to explain.", show_default="the outcome of the plan's goal"),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against",
+            metavar="VARIABLE=LEVEL",
+            help="Compare with this level of a variable; repeatable.",
+            show_default="the baseline",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say why a trial was slow: what is suspected, and what adds up to its difference from the baseline.
+
+    For example: insitu explain runs/sort --trial 17
+    """
+    from insitu.orchestrator.api.run import open_run
+    from insitu.orchestrator.cli.questions import print_answer, read_assignments
+
+    levels = read_assignments("--against", against or ())
+    print_answer(open_run(run).explain(trial, ask=ask, against=levels), as_json=as_json)
