@@ -14,6 +14,7 @@ from experiments.benchmarks import (
     anomalies,
     apply_undo,
     disturbance,
+    identification,
     levels,
     network,
     orchestration,
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "anomalies": anomalies.main,
     "apply_undo": apply_undo.main,
     "disturbance": disturbance.main,
+    "identification": identification.main,
 }
 INTERVENTIONS = ("levels", "network", "anomalies", "apply_undo", "disturbance")
 
