@@ -16,6 +16,7 @@ from experiments.benchmarks import (
     designs,
     disturbance,
     fits,
+    identification,
     levels,
     network,
     orchestration,
@@ -38,11 +39,12 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "apply_undo": apply_undo.main,
     "disturbance": disturbance.main,
     "fits": fits.main,
+    "identification": identification.main,
     "designs": designs.main,
 }
 GROUPS = {
     "interventions": ("levels", "network", "anomalies", "apply_undo", "disturbance"),
-    "causal": ("fits", "designs"),
+    "causal": ("fits", "identification", "designs"),
 }
 
 

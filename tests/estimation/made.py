@@ -27,7 +27,7 @@ class Made:
     law: Law
     variables: dict[str, Variable]
 
-    def task(self, columns: Mapping[str, Sequence[float]], observed: Sequence[float], **more: Any) -> Task:
+    def task(self, columns: Mapping[str, Sequence[float] | Array], observed: Sequence[float] | Array, **more: Any) -> Task:
         data = gather(self.law, trials_of(columns, observed, **more), self.variables)
         return Task(self.law, data, self.variables)
 

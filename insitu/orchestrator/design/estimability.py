@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from insitu.orchestrator.causal.expression import Array, names
 from insitu.orchestrator.causal.law import Law
 from insitu.orchestrator.causal.rank import mixed_columns
-from insitu.orchestrator.design.belief import nominal
 from insitu.orchestrator.causal.separating import find_separating, stand_in
+from insitu.orchestrator.design.belief import nominal
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.store.records import PlannedTrial
 

@@ -65,7 +65,7 @@ def batch_size(spec: DesignSpec, composite: Composite) -> int:
 
 
 def out_of_reach(situation: Situation) -> tuple[str, ...]:
-    """Parameters that neither the trials so far nor any candidate tell apart, if the goal needs them; else none."""
+    """Parameters that the goal needs, and that neither the trials so far nor any candidate tell apart."""
     rows, _ = _candidates(situation)
     known = stacked_information(situation.composite, situation.beliefs)
     criterion = _criterion(situation)
