@@ -12,7 +12,7 @@ from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.fit import Diagnostics
 from insitu.orchestrator.estimation.identified import is_constant
 from insitu.orchestrator.estimation.influence import Influence, influence_finding, leverage_finding
-from insitu.orchestrator.estimation.lack_of_fit import LackOfFitAnswer
+from insitu.orchestrator.estimation.lack_of_fit import LackOfFitAnswer, orthonormal_basis
 from insitu.orchestrator.estimation.level_errors import level_errors_finding
 from insitu.orchestrator.estimation.patterns import residual_patterns
 from insitu.orchestrator.estimation.solution import Solution, Task
@@ -61,11 +61,13 @@ def _uneven_spread(left: Array, scaled: Array) -> float | None:
     """Breusch and Pagan's test of the spread against the law's own columns."""
     from statsmodels.stats.diagnostic import het_breuschpagan
 
-    regressors = np.column_stack([np.ones(len(left)), scaled])
-    if np.linalg.matrix_rank(regressors, tol=RANK_TOLERANCE) <= scaled.shape[1]:
-        regressors = scaled  # the constant is among the law's own columns
-    if not 1 < regressors.shape[1] < len(left):
+    ones = np.ones((len(left), 1))
+    spanned = orthonormal_basis(np.hstack([ones, scaled]))
+    directions, strengths, _ = np.linalg.svd(spanned - spanned.mean(axis=0), full_matrices=False)
+    away = directions[:, strengths > RANK_TOLERANCE]
+    if not 0 < away.shape[1] < len(left) - 1:
         return None
+    regressors = np.hstack([ones, away])
     with np.errstate(all="ignore"):
         p_value = float(het_breuschpagan(left, regressors)[1])
     return p_value if math.isfinite(p_value) else None
