@@ -17,6 +17,7 @@ from insitu.orchestrator.plan.types import LawText, ModelText, Role, Variable
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial
 from tests.standins import trial_of
 
+Column = Sequence[float] | Array
 Y = Variable("y", "", Role.MEASURED, "y")
 
 
@@ -27,7 +28,7 @@ class Made:
     law: Law
     variables: dict[str, Variable]
 
-    def task(self, columns: Mapping[str, Sequence[float] | Array], observed: Sequence[float] | Array, **more: Any) -> Task:
+    def task(self, columns: Mapping[str, Column], observed: Column, **more: Any) -> Task:
         data = gather(self.law, trials_of(columns, observed, **more), self.variables)
         return Task(self.law, data, self.variables)
 
@@ -40,8 +41,8 @@ def made(text: str, parents: Sequence[str] = ("x",), **law: Any) -> Made:
 
 
 def trials_of(
-    columns: Mapping[str, Sequence[float]],
-    observed: Sequence[float],
+    columns: Mapping[str, Column],
+    observed: Column,
     *,
     nodes: Sequence[str] | None = None,
     days: Sequence[int] | None = None,
