@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -216,14 +217,38 @@ def test_a_latent_variable_can_be_neither_asked_nor_set(tmp_path: Path) -> None:
 
 
 def test_a_hidden_common_cause_of_a_law_and_its_measured_parent_is_no_effect(tmp_path: Path) -> None:
-    blueprint = blueprint_of(CHAIN + "confounded: [[runtime, work]]\n", tmp_path)
-    model = fitted(blueprint, chain_trials(np.random.default_rng(1), 60))
-    with pytest.raises(NotIdentified, match="does not tell what work does to it"):
+    trials = chain_trials(np.random.default_rng(1), 60)
+    model = fitted(blueprint_of(CHAIN + "confounded: [[runtime, work]]\n", tmp_path), trials)
+    with pytest.raises(NotIdentified, match="does not tell what work does to it") as caught:
         whatif(model, "runtime", {"size": 12e6}, rng())
+    assert caught.value.hint is not None
+    assert "runtime follows from size directly and through work" in caught.value.hint
+    assert "answer this as they are" in caught.value.hint
+    with pytest.raises(NotIdentified):
+        whatif(model, "runtime", {"work": 0.5}, rng())
     assert whatif(model, "work", {"size": 12e6}, rng()).draws == 0
-    harmless = blueprint_of(CHAIN + "confounded: [[runtime, rate]]\n", tmp_path)
-    model = fitted(harmless, chain_trials(np.random.default_rng(1), 60))
-    assert whatif(model, "runtime", {"size": 12e6}, rng()).draws
+    harmless = fitted(blueprint_of(CHAIN + "confounded: [[runtime, rate]]\n", tmp_path), trials)
+    assert whatif(harmless, "runtime", {"size": 12e6}, rng()).draws
+
+
+def test_a_chain_of_hidden_causes_through_another_parent_counts_too(tmp_path: Path) -> None:
+    text = CHAIN.replace(
+        "runtime: c + a * size / rate", "system: s1 * size\n  runtime: c + q * system + a * size / rate"
+    )
+    text = text.replace("  runtime: {", "  system: {unit: s, measured_by: system_time}\n  runtime: {")
+    measured = []
+    draws = np.random.default_rng(4)
+    for one in chain_trials(np.random.default_rng(1), 60):
+        assert one.record is not None
+        values = {**one.record.measurements, "system_time": float(draws.normal(0.3, 0.05))}
+        measured.append(replace(one, record=replace(one.record, measurements=values)))
+    linked = text + "confounded: [[runtime, system], [system, work]]\n"
+    with pytest.raises(NotIdentified, match=r"(work and system|system and work) and runtime"):
+        whatif(fitted(blueprint_of(linked, tmp_path), tuple(measured)), "runtime", {"size": 12e6}, rng())
+    apart = fitted(blueprint_of(text + "confounded: [[system, work]]\n", tmp_path), tuple(measured))
+    answer = whatif(apart, "runtime", {"size": 12e6}, rng(), extrapolate=True)
+    assert answer.fidelity is not None
+    assert any("have a cause in common" in reason for reason in answer.fidelity.why)
 
 
 def test_a_law_on_the_way_that_could_not_be_fitted(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from insitu.orchestrator.errors import InputError, NotIdentified
+from insitu.orchestrator.estimation.confounding import refuse_confounded
 from insitu.orchestrator.estimation.fit import SupportRange
 from insitu.orchestrator.estimation.model import FittedLaw, FittedModel
 from insitu.orchestrator.estimation.support import (
@@ -104,7 +105,7 @@ def pose(
     check_names(model, outcome, do)
     standing = dict(found or {})
     through = _laws_through(model, outcome, {**standing, **do})
-    _refuse_confounded(model, through)
+    refuse_confounded(model, outcome, tuple(do), through)
     given = {one.variable for one in through}
     roots = tuple(dict.fromkeys(name for one in through for name in one.law.parents if name not in given))
     slack: list[str] = []
@@ -188,24 +189,6 @@ def _laws_through(model: FittedModel, outcome: str, do: Mapping[str, float]) -> 
                 hint=f"give {name} a level with --do, or add trials that tell its parameters",
             )
     return tuple(found)
-
-
-def _refuse_confounded(model: FittedModel, through: Sequence[FittedLaw]) -> None:
-    """Refuse a law with a measured cause that shares a hidden cause with what the law gives.
-
-    What trials set is another matter: it stood as it did because they set it, and no hidden cause moved both.
-    """
-    for one in through:
-        for parent in one.whole.parents:
-            pair = {parent, one.variable}
-            measured = model.blueprint.variables[parent].role is Role.MEASURED
-            if measured and any(pair == set(other) for other in model.blueprint.confounded):
-                raise NotIdentified(
-                    f"{parent} and {one.variable} have a cause in common that is not in the model, so the law of "
-                    f"{one.variable} does not tell what {parent} does to it",
-                    hint=f"put what {parent} follows from into the law of {one.variable} in its place, "
-                    "or measure the common cause",
-                )
 
 
 def _standing(laws: Iterable[FittedLaw], name: str) -> float | None:
