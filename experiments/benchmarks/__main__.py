@@ -1,7 +1,7 @@
 """Benchmarks, and what they are held to: ``python -m experiments.benchmarks [NAME ...]``.
 
-Without names all of them; ``interventions`` stands for those about levels and what it costs to hold them. The exit
-status is 1 if a target was missed.
+Without names all of them; ``interventions`` stands for those about levels and what it costs to hold them,
+``causal`` for those about what is planned, fitted and answered. The exit status is 1 if a target was missed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from experiments.benchmarks import (
     disturbance,
     levels,
     network,
+    next_batch,
     orchestration,
     prediction,
     reaction,
@@ -35,8 +36,12 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "anomalies": anomalies.main,
     "apply_undo": apply_undo.main,
     "disturbance": disturbance.main,
+    "next_batch": next_batch.main,
 }
-INTERVENTIONS = ("levels", "network", "anomalies", "apply_undo", "disturbance")
+GROUPS = {
+    "interventions": ("levels", "network", "anomalies", "apply_undo", "disturbance"),
+    "causal": ("next_batch",),
+}
 
 
 def main(names: Iterable[str]) -> int:
@@ -54,7 +59,7 @@ def main(names: Iterable[str]) -> int:
 if __name__ == "__main__":
     chosen: list[str] = []
     for word in sys.argv[1:] or BENCHMARKS:
-        if word != "interventions" and word not in BENCHMARKS:
-            sys.exit(f"no benchmark {word!r}; there are interventions, {', '.join(BENCHMARKS)}")
-        chosen += INTERVENTIONS if word == "interventions" else (word,)
+        if word not in GROUPS and word not in BENCHMARKS:
+            sys.exit(f"no benchmark {word!r}; there are {', '.join([*GROUPS, *BENCHMARKS])}")
+        chosen += GROUPS.get(word, (word,))
     sys.exit(main(chosen))

@@ -4,8 +4,8 @@ Public: `protocol` (``Design``, ``find_design``, ``design_names``, ``replacement
 (``Factorial``, ``count_trials``).
 
 The numbers behind, which know of rows of derivatives and not of plans: `criteria` (``d_optimal``, ``i_optimal``,
-``c_optimal``, ``a_optimal``), `exchange`, `blocks` (``exchange_in_blocks``), `budgeted` (``exchange_within``), `batch`
-(``next_batch``), `continuous` (``best_possible``), `precision` (``precision_of``), `confounding`, `discrimination`
-(``discriminate``), `controls` (``check_of``), `space_filling` (``latin_hypercube``), `fractional`
+``c_optimal``, ``a_optimal``), `exchange`, `blocks` (``exchange_in_blocks``), `budgeted` (``exchange_within``),
+`batch` (``next_batch``), `continuous` (``best_possible``), `precision` (``precision_of``), `confounding`,
+`discrimination` (``discriminate``), `controls` (``check_of``), `space_filling` (``latin_hypercube``), `fractional`
 (``two_level_fraction``) and `orthogonal` (``mixed_fraction``).
 """
