@@ -17,6 +17,7 @@ from insitu.orchestrator.design.precision import Precision, precision_of
 from insitu.orchestrator.design.search import SMALLEST_GAIN
 
 _MOST_PASSES = 20
+_SOFT_PASSES = 2
 _BOUND_WITHIN = 0.01
 _POOR = 0.8
 """Efficiency at which the best split is rounded, too."""
@@ -35,7 +36,8 @@ class Batch:
     precision
         After them.
     efficiency
-        Share of the trials (or seconds) that would do, had they been split as `best_possible` says: a lower bound.
+        Share of all trials, those so far included, that would do, had the new ones been split as `best_possible`
+        says: a lower bound.
     """
 
     trials: tuple[int, ...]
@@ -122,8 +124,9 @@ class _Market:
     def exchanged(self, start: Sequence[int]) -> list[int]:
         """Exchange until the batch's gain for its price does not grow."""
         chosen = list(start)
-        for criterion in dict.fromkeys((self._criterion.softened(), self._criterion)):
-            for _ in range(_MOST_PASSES):
+        softened = self._criterion.softened()
+        for criterion in dict.fromkeys((softened, self._criterion)):
+            for _ in range(_MOST_PASSES if criterion is self._criterion else _SOFT_PASSES):
                 before = list(chosen)
                 self._pass(chosen, criterion)
                 if chosen == before:
@@ -136,12 +139,12 @@ class _Market:
         knowledge = self._knowledge(chosen, criterion)
         for place, candidate in enumerate(chosen):
             spent = float(self._prices[chosen].sum())
-            gained = criterion.gains(begin, np.array(criterion.loss(knowledge.covariance)))
+            gained = float(criterion.gains(begin, np.array(criterion.loss(knowledge.covariance))))
             losses = knowledge.losses(criterion, leaving=self._space.rows[candidate])
             costs = spent - self._prices[candidate] + self._prices
-            growths = criterion.gains(begin, losses) - float(gained) / spent * costs
+            growths = criterion.gains(begin, losses) - gained / spent * costs
             best = int(np.argmax(growths / costs))
-            if growths[best] > SMALLEST_GAIN:
+            if growths[best] > SMALLEST_GAIN * min(1.0, gained):
                 chosen[place] = best
                 knowledge = self._knowledge(chosen, criterion)
 

@@ -12,7 +12,7 @@ from insitu.orchestrator.design.criteria import Criterion
 from insitu.orchestrator.design.exchange import NO_TRIAL, STARTS, ExactDesign, exact_design
 from insitu.orchestrator.design.information import Coordinates, stacked
 from insitu.orchestrator.design.knowledge import Knowledge
-from insitu.orchestrator.design.search import SMALLEST_GAIN
+from insitu.orchestrator.design.search import Progress
 
 _ROUNDING = 1e-9
 _MOST_PASSES = 100
@@ -60,9 +60,10 @@ def exchange_within(
         raise ValueError(f"no trial can be paid with {budget} s")
     shop = _Shop(space, target, prices, budget)
     best = shop.climb(shop.rounded(best_split.shares))
-    for _ in range(starts - 1):
-        climbed = shop.climb(shop.random(rng))
-        if shop.gain(best.loss, climbed.loss) > SMALLEST_GAIN:
+    for start in range(1, starts):
+        drawn = shop.random(rng, best_split.shares if start % 2 else None)
+        climbed = shop.climb(drawn if start > 1 else [])  # from nothing, it buys what tells most per second
+        if shop.progress.is_better(best.loss, climbed.loss):
             best = climbed
     bound = space.value(criterion, best_split.floor)
     return exact_design(stack, best.trials, information, criterion, bound, costs=prices)
@@ -86,26 +87,31 @@ class _Shop:
         self._criterion = criterion
         self._prices = prices
         self._budget = budget
-
-    def gain(self, before: float, after: float) -> float:
-        return float(self._criterion.gains(before, np.array(after)))
+        self.progress = Progress.of(criterion, space.information)
 
     def rounded(self, shares: Array) -> list[int]:
-        """Trials by their shares of the budget: whole ones, then those of which the largest part is missing."""
-        wanted = shares * self._budget / self._prices * (1 + _ROUNDING)
-        bought = np.floor(wanted).astype(np.int64)
-        left = self._budget - float(bought @ self._prices)
-        for one in np.argsort(bought - wanted, kind="stable")[: np.count_nonzero(wanted)]:
-            if wanted[one] - bought[one] > NO_TRIAL and self._prices[one] <= left:
-                bought[one] += 1
+        """Trials by their shares of the budget: one of each candidate, then those of which most is missing."""
+        missing = shares * self._budget / self._prices
+        wanted = np.flatnonzero(missing > NO_TRIAL)
+        left = self._budget * (1 + _ROUNDING)
+        trials: list[int] = []
+        for one in wanted[np.argsort(-missing[wanted], kind="stable")].tolist():
+            if self._prices[one] <= left:
+                trials.append(one)
+                missing[one] -= 1
                 left -= float(self._prices[one])
-        return np.repeat(np.arange(len(bought)), bought).tolist()
+        while (paid := wanted[self._prices[wanted] <= left]).size:
+            trials.append(int(paid[np.argmax(missing[paid])]))
+            missing[trials[-1]] -= 1
+            left -= float(self._prices[trials[-1]])
+        return trials
 
-    def random(self, rng: np.random.Generator) -> list[int]:
-        """Random trials, until one comes that cannot be paid."""
+    def random(self, rng: np.random.Generator, shares: Array | None = None) -> list[int]:
+        """Random trials, until one comes that cannot be paid; with `shares`, mostly by those of the budget."""
+        likely = np.ones(len(self._prices)) if shares is None else shares / self._prices + 1e-9
         trials: list[int] = []
         spent = 0.0
-        while spent + self._prices[one := int(rng.integers(len(self._prices)))] <= self._budget:
+        while spent + self._prices[one := int(rng.choice(len(likely), p=likely / likely.sum()))] <= self._budget:
             trials.append(one)
             spent += float(self._prices[one])
         return trials
@@ -139,7 +145,7 @@ class _Shop:
         losses = basket.knowledge.losses(self._criterion, leaving=self._space.rows[candidate])
         swapped = int(np.argmin(np.where(self._prices <= without.left, losses, np.inf)))
         best = min(self._filled(self._afresh((*trials, swapped))), self._filled(without), key=lambda one: one.loss)
-        return self._afresh(best.trials) if self.gain(basket.loss, best.loss) > SMALLEST_GAIN else basket
+        return self._afresh(best.trials) if self.progress.is_better(basket.loss, best.loss) else basket
 
     def _filled(self, basket: _Basket) -> _Basket:
         """The basket, with the trials that tell most per second for what is left."""

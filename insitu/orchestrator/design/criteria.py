@@ -272,10 +272,10 @@ class WorstVariance:
 
     def _norm(self, variances: Array) -> Array:
         """The loss of variances of shape (r,) or (r, m)."""
-        largest: Array = np.maximum(variances.max(axis=0), 0.0)
         if not self.doublings:
+            largest: Array = np.maximum(variances.max(axis=0), 0.0)
             return largest
-        scale = np.where(largest > 0, largest, 1.0)
+        scale = max(float(variances.max()), 1e-300)
         powers = np.maximum(variances, 0.0) / scale
         for _ in range(self.doublings):
             powers = np.square(powers)
@@ -335,7 +335,8 @@ def c_optimal(contrasts: Array, *, worst: bool = False) -> TotalVariance | Worst
     Parameters
     ----------
     contrasts
-        Derivatives of the effects by the parameters, shape (p,) or (r, p).
+        Derivatives of the effects by the parameters, shape (p,) or (r, p). Of effects in several units, each is
+        divided by the precision that is wanted of it.
     """
     combinations = np.atleast_2d(contrasts).T
     return WorstVariance(combinations) if worst and combinations.shape[1] > 1 else TotalVariance(combinations)

@@ -112,6 +112,8 @@ class Coordinates:
         scale = np.where(lengths == 0, 1.0, lengths)
         strengths, directions = np.linalg.eigh(together / np.outer(scale, scale))
         told = strengths > RANK_TOLERANCE**2 * max(1.0, float(strengths[-1]))
+        if not told.any():
+            raise ValueError("no candidate says anything of any parameter")
         transform = directions[:, told] / np.sqrt(strengths[told]) / scale[:, None]
         mapped_root = root @ transform
         count = int(told.sum())
