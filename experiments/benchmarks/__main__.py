@@ -22,6 +22,7 @@ from experiments.benchmarks import (
     next_batch,
     orchestration,
     prediction,
+    queries,
     reaction,
     sampling,
     startup,
@@ -43,10 +44,11 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "identification": identification.main,
     "next_batch": next_batch.main,
     "designs": designs.main,
+    "queries": queries.main,
 }
 GROUPS = {
     "interventions": ("levels", "network", "anomalies", "apply_undo", "disturbance"),
-    "causal": ("identification", "fits", "next_batch", "designs"),
+    "causal": ("identification", "fits", "next_batch", "queries", "designs"),
 }
 
 

@@ -64,7 +64,7 @@ def test_two_runs_are_worth_what_all_their_trials_are() -> None:
     )
     assert fit.df == pytest.approx(both.df, rel=0.1)  # 22 and 22 more, and not 22
     assert fit.prior is not None
-    assert fit.prior.share == pytest.approx(0.5, abs=0.1)
+    assert fit.prior.share == pytest.approx(0.5, abs=0.15)  # each run has its own estimate of the noise
     assert fit.prior.source == "runs/first"
 
 

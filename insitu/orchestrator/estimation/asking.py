@@ -38,7 +38,7 @@ DRAWS = 100_000
 FEWEST_DRAWS = 1000
 SHOWN_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of a distribution that was asked for without naming any."""
-_AT_ESTIMATE = 20_000
+_AT_ESTIMATE = 10_000
 """Draws of the noise at the estimates themselves."""
 _PARAMETERS_ALONE = 4000
 """Draws of the parameters where no noise has to be drawn with them."""

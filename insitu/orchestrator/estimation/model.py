@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.errors import InputError, NotIdentified
 from insitu.orchestrator.estimation.fit import Fit, FittedLaws, NotFitted
 from insitu.orchestrator.estimation.past_errors import PastErrors, past_errors
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from insitu.orchestrator.causal.blueprint import Blueprint, Law
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FittedLaw:
     """A law and its fit.
 
@@ -26,11 +29,14 @@ class FittedLaw:
         Less the terms that no trial had, so that its parameters are those of the fit.
     whole
         As the model has it.
+    tried
+        Levels of the fitted trials, by each variable of which every one has a level; each of shape (n,).
     """
 
     law: Law
     whole: Law
     fit: Fit
+    tried: Mapping[str, Array]
 
     @property
     def variable(self) -> str:
@@ -146,4 +152,11 @@ def match(fit: Fit, law: Law) -> FittedLaw:
             f"the fitted law of {fit.outcome} is not the one in the model: {fit.law!r} against {law.text!r}",
             hint="refit with `insitu report`",
         )
-    return FittedLaw(estimated, law, fit)
+    return FittedLaw(estimated, law, fit, _tried(fit))
+
+
+def _tried(fit: Fit) -> dict[str, Array]:
+    known = set(fit.points[0].levels) if fit.points else set()
+    for point in fit.points:
+        known &= set(point.levels)
+    return {name: np.array([point.levels[name] for point in fit.points]) for name in sorted(known)}

@@ -68,7 +68,7 @@ class Question:
         known = dict(self.levels)
         found = []
         for one in self.through:
-            found.append(support_of(one, known, self.outside))
+            found.append(support_of(one, known, self.levels, self.outside))
             known[one.variable] = self.usual[one.variable]
         return tuple(found)
 

@@ -63,12 +63,13 @@ def draw_parameters(laws: Sequence[FittedLaw], count: int, rng: np.random.Genera
     values: dict[str, Array] = {}
     spreads: dict[str, Array] = {}
     begin = 0
+    tables = {df: _widenings(df, count) for df in {df for one in laws for df in (one.fit.df, one.fit.sigma_df)}}
     for one, size in zip(laws, sizes, strict=True):
-        widening = _widening(one.fit.df, count, rng)
+        widening = rng.permutation(tables[one.fit.df])
         moved = _root(one.fit.covariance_matrix) @ normal[:, begin : begin + size].T * widening
         values[one.variable] = _within_bounds(one, one.fit.values[:, None] + moved)
         own = one.fit.sigma_df == one.fit.df
-        spreads[one.variable] = one.fit.sigma * (widening if own else _widening(one.fit.sigma_df, count, rng))
+        spreads[one.variable] = one.fit.sigma * (widening if own else rng.permutation(tables[one.fit.sigma_df]))
         begin += size
     return ParameterDraws(values, spreads, count)
 
@@ -79,17 +80,18 @@ def _exact_moments(normal: Array) -> Array:
         return normal
     centred = normal - normal.mean(axis=0)
     factor = np.linalg.cholesky(centred.T @ centred / count)
-    return np.asarray(np.linalg.solve(factor, centred.T).T)
+    mixed: Array = centred @ np.linalg.inv(factor).T
+    return mixed
 
 
-def _widening(df: float, count: int, rng: np.random.Generator) -> Array:
-    """Root of df over draws of chi-squared: what makes a normal draw one of Student's t."""
+def _widenings(df: float, count: int) -> Array:
+    """Roots of df over quantiles of chi-squared: what makes normal draws those of Student's t."""
     if math.isinf(df):
         return np.ones(count)
     from scipy.special import gammaincinv
 
-    shares = (rng.permutation(count) + rng.random(count)) / count
-    return np.asarray(np.sqrt(df / (2 * gammaincinv(df / 2, np.clip(shares, 1e-12, None)))))
+    shares = (np.arange(count) + 0.5) / count
+    return np.asarray(np.sqrt(df / (2 * gammaincinv(df / 2, shares))))
 
 
 def _root(covariance: Array) -> Array:
@@ -225,9 +227,13 @@ def _add_residuals(fit: Fit, mean: Array, spread: Array, rng: np.random.Generato
     pool = standard_residuals(fit)
     count = len(pool)
     rows, columns = mean.shape
-    resampled = pool if columns == 1 else np.take(pool, rng.integers(count, size=(count, columns)))
-    chosen = rng.integers(count, size=(rows, columns))
-    picked = resampled[chosen] if columns == 1 else np.take_along_axis(resampled, chosen, axis=0)
+    chosen = rng.integers(count, size=(rows, columns), dtype=np.int32)
+    if columns > 1:
+        resampled = rng.integers(count, size=count * columns, dtype=np.int32)
+        chosen *= columns
+        chosen += np.arange(columns, dtype=np.int32)
+        chosen = np.take(resampled, chosen)
+    picked = np.take(pool, chosen)
     if fit.noise is Noise.NORMAL:
         mean += picked * (spread / fit.sigma if fit.sigma else 1.0)
     elif fit.noise is Noise.LOGNORMAL:

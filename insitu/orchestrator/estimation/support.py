@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ import numpy as np
 from insitu.orchestrator.causal.expression import Array, Expression, Index, Is, walk
 from insitu.orchestrator.errors import OutsideSupport
 from insitu.orchestrator.estimation.data import information_rows
-from insitu.orchestrator.estimation.fit import Fit, FitPoint, SupportRange
+from insitu.orchestrator.estimation.fit import Fit, SupportRange
 from insitu.orchestrator.estimation.model import FittedLaw
 from insitu.orchestrator.units import format_quantity
 
@@ -135,30 +135,40 @@ def refuse_unestimated(fitted: FittedLaw, levels: Mapping[str, float]) -> None:
             )
 
 
-def support_of(fitted: FittedLaw, levels: Mapping[str, float], outside: tuple[str, ...] = ()) -> Support:
+def support_of(
+    fitted: FittedLaw, levels: Mapping[str, float], settled: Collection[str], outside: tuple[str, ...] = ()
+) -> Support:
     """Say where a question about a law lies.
 
     Parameters
     ----------
     levels
-        Of the law's parents, and of what they depend on.
+        Of the law's parents, and of what else the question settles.
+    settled
+        What the question settles itself: a trial is like it if these levels are near.
     outside
         Why it is outside, if that is known already.
     """
-    fit = fitted.fit
-    words = _with_categories(fitted.law.expression)
-    points = [point for point in fit.points if all(point.levels[name] == levels[name] for name in words)]
-    compared = tuple(
-        name for name in levels if name not in words and all(name in point.levels for point in points)
-    )
-    tried = _coordinates(points, compared, levels)
-    asked, trials = tried[-1], tried[:-1]
-    like = int(np.sum(np.all(np.abs(trials - asked) <= LIKE, axis=1)))
+    tried = fitted.tried
+    words = {name for name in _with_categories(fitted.law.expression) if name in tried}
+    same = np.ones(len(fitted.fit.points), dtype=np.bool_)
+    for name in words:
+        same &= tried[name] == levels[name]
+    place = {
+        name: _in_spans(np.append(tried[name][same], levels[name]))
+        for name in levels
+        if name in tried and name not in words and (name in settled or name in fitted.law.parents)
+    }
+    near = np.ones(int(same.sum()), dtype=np.bool_)
+    for name, scaled in place.items():
+        if name in settled:
+            near &= np.abs(scaled[:-1] - scaled[-1]) <= LIKE
+    like = int(near.sum())
     outside = outside or why_outside(fitted, levels)
     if outside:
         return Support(Place.OUTSIDE, outside, like)
-    parents = [index for index, name in enumerate(compared) if name in fitted.law.parents]
-    if _distance_from_hull(trials[:, parents], asked[parents]) > NEAR:
+    parents = [scaled for name, scaled in place.items() if name in fitted.law.parents]
+    if len(near) == 0 or (parents and _distance_from_hull(np.column_stack(parents)) > NEAR):
         why = f"no trials of {fitted.variable} lie around this combination of levels"
         return Support(Place.EDGE, (why,), like)
     return Support(Place.INSIDE, (), like)
@@ -173,15 +183,6 @@ def _with_categories(law: Expression) -> frozenset[str]:
         elif isinstance(node, Is):
             found.add(node.variable.name)
     return frozenset(found)
-
-
-def _coordinates(points: Sequence[FitPoint], names: tuple[str, ...], levels: Mapping[str, float]) -> Array:
-    """Levels of the trials and, in the last row, of the question, in units of what the trials span."""
-    columns = []
-    for name in names:
-        values = np.array([*(point.levels[name] for point in points), levels[name]], dtype=np.float64)
-        columns.append(_in_spans(values))
-    return np.column_stack(columns) if columns else np.zeros((len(points) + 1, 0))
 
 
 def _in_spans(values: Array) -> Array:
@@ -200,8 +201,8 @@ def _in_spans(values: Array) -> Array:
     return np.nan_to_num(scaled, nan=1e9, posinf=1e9, neginf=-1e9)
 
 
-def _distance_from_hull(trials: Array, asked: Array) -> float:
-    """How far a point is from the nearest mixture of trials, in the variable in which it is farthest.
+def _distance_from_hull(points: Array) -> float:
+    """How far the last point is from the nearest mixture of the others, in the variable in which it is farthest.
 
     Notes
     -----
@@ -209,16 +210,14 @@ def _distance_from_hull(trials: Array, asked: Array) -> float:
     """
     from scipy.optimize import linprog
 
-    if len(trials) == 0:
-        return math.inf
-    corners = np.unique(np.round(trials, 6), axis=0)
-    count, size = corners.shape
-    if size == 0 or np.any(np.all(np.abs(corners - asked) <= NEAR, axis=1)):
+    trials, asked = points[:-1], points[-1]
+    count, size = trials.shape
+    if np.any(np.all(np.abs(trials - asked) <= NEAR, axis=1)):
         return 0.0
     column = np.ones((size, 1))
     found = linprog(
         c=np.append(np.zeros(count), 1.0),
-        A_ub=np.block([[corners.T, -column], [-corners.T, -column]]),
+        A_ub=np.block([[trials.T, -column], [-trials.T, -column]]),
         b_ub=np.concatenate([asked, -asked]),
         A_eq=np.append(np.ones(count), 0.0)[None, :],
         b_eq=[1.0],
