@@ -1,17 +1,16 @@
-"""Hand-made laws and trials for tests of rooms that only need something shaped like them."""
+"""Small laws, and trials made up from them with known noise."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from itertools import product
-from typing import Any
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from insitu.orchestrator.plan.types import Role, Variable
+from insitu.orchestrator.causal.blueprint import Blueprint, Law, build_blueprint
+from insitu.orchestrator.plan.types import LawText, ModelText, ParameterText, Role, Variable
 from insitu.orchestrator.store.records import (
     Assignment,
     LevelRecord,
@@ -25,84 +24,33 @@ from insitu.orchestrator.store.records import (
 Levels = Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class StandInLaw:
-    """Quacks like the blueprint's law; typed as Any below, since it is none."""
-
-    variable: str
-    text: str
-    terms: dict[str, Callable[[Levels], float]]
-    parents: tuple[str, ...]
-    parameter_units: dict[str, str]
-    parameter_scales: dict[str, float]
-    term_texts: dict[str, str]
-    offset_of: Callable[[Levels], float] = field(default=lambda levels: 0.0)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(self.terms)
-
-    def design_row(self, levels: Levels) -> npt.NDArray[np.float64]:
-        return np.array([term(levels) for term in self.terms.values()], dtype=float)
-
-    def offset(self, levels: Levels) -> float:
-        return self.offset_of(levels)
-
-    def without(self, parameters: Collection[str]) -> StandInLaw:
-        return replace(self, terms={name: term for name, term in self.terms.items() if name not in parameters})
+def law_of(variable: str, text: str, variables: dict[str, Variable], *units: ParameterText) -> Blueprint:
+    """The blueprint of a model with one law."""
+    return build_blueprint(ModelText(Path("model.yaml"), variables, (LawText(variable, text, 1, 1),), units))
 
 
-@dataclass(frozen=True)
-class StandInBlueprint:
-    variables: dict[str, Variable]
-    laws: dict[str, StandInLaw]
-
-    def edges(self) -> tuple[tuple[str, str], ...]:
-        return tuple((parent, law.variable) for law in self.laws.values() for parent in law.parents)
-
-    def parents(self, name: str) -> tuple[str, ...]:
-        return self.laws[name].parents if name in self.laws else ()
-
-
-SORT_LAW: Any = StandInLaw(
-    variable="runtime",
-    text="c + a * input_size / disk_read_rate + b * input_size / cpu_cores",
-    terms={
-        "c": lambda v: 1.0,
-        "a": lambda v: v["input_size"] / v["disk_read_rate"],
-        "b": lambda v: v["input_size"] / v["cpu_cores"],
-    },
-    parents=("input_size", "disk_read_rate", "cpu_cores"),
-    parameter_units={"c": "s", "a": "", "b": "core*s/GB"},
-    parameter_scales={"c": 1.0, "a": 1.0, "b": 1e9},
-    term_texts={"c": "1", "a": "input_size / disk_read_rate", "b": "input_size / cpu_cores"},
-)
 SORT_VARIABLES = {
     "input_size": Variable("input_size", "B", Role.PARAMETER),
     "disk_read_rate": Variable("disk_read_rate", "B/s", Role.SET, "disk.read_rate"),
     "cpu_cores": Variable("cpu_cores", "core", Role.SET, "cpu.cores"),
     "runtime": Variable("runtime", "s", Role.MEASURED, "wall_time"),
 }
-SORT: Any = StandInBlueprint(SORT_VARIABLES, {"runtime": SORT_LAW})
+SORT = law_of(
+    "runtime",
+    "c + a * input_size / disk_read_rate + b * input_size / cpu_cores",
+    SORT_VARIABLES,
+    ParameterText("b", "core*s/GB", 1, 1),
+)
+SORT_LAW = SORT.laws["runtime"]
 TRUTH = {"c": 0.05, "a": 1.0, "b": 60e-9}
 NATURAL = {"disk_read_rate": 1.5e9, "cpu_cores": 1.0}
 
 
-def line_law(parameters: int = 2) -> Any:
+def line_law(parameters: int = 2) -> Law:
     """y = b0 + b1 x (+ b2 x^2 ...)."""
-    return StandInLaw(
-        variable="y",
-        text=" + ".join(f"b{power} * x**{power}" for power in range(parameters)),
-        terms={f"b{power}": _power(power) for power in range(parameters)},
-        parents=("x",),
-        parameter_units={f"b{power}": "" for power in range(parameters)},
-        parameter_scales={f"b{power}": 1.0 for power in range(parameters)},
-        term_texts={f"b{power}": "1" if power == 0 else f"x**{power}" for power in range(parameters)},
-    )
-
-
-def _power(power: int) -> Callable[[Levels], float]:
-    return lambda levels: float(levels["x"] ** power)
+    powers = ("1", "x", *(f"x^{power}" for power in range(2, parameters)))[:parameters]
+    text = " + ".join(f"b{power}" if not power else f"b{power} * {one}" for power, one in enumerate(powers))
+    return law_of("y", text, LINE_VARIABLES).laws["y"]
 
 
 LINE_VARIABLES = {

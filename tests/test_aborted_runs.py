@@ -18,10 +18,11 @@ from insitu.orchestrator import experiment, loop
 from insitu.orchestrator.errors import Aborted, CannotExecute, InputError
 from insitu.orchestrator.execution.conditions.host_state import HostState
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
-from insitu.orchestrator.loop import Ending, Outcome
 from insitu.orchestrator.plan.blast_radius import allowed
 from insitu.orchestrator.plan.types import Guards
 from insitu.orchestrator.radius import Radius
+from insitu.orchestrator.steering.endings import Ending, Outcome
+from insitu.orchestrator.steering.fixed import MOST_REPLACEMENTS, FixedSteering
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import TrialState
 from insitu.orchestrator.store.run import RunStore
@@ -42,12 +43,12 @@ def prepared(tmp_path: Path) -> experiment.Experiment:
 def store(tmp_path: Path, prepared: experiment.Experiment) -> Iterator[RunStore]:
     plan = prepared.plan
     with RunStore.create(tmp_path / "run", plan.plan_source, plan.model_source, {}) as store:
-        store.plan_trials(experiment.design_trials(plan))
+        store.plan_trials(experiment.design_trials(plan, prepared.blueprint))
         yield store
 
 
 def execute(prepared: experiment.Experiment, store: RunStore, node: Node, watcher: Watcher) -> Outcome:
-    return loop.execute(prepared, store, node, watcher, node.clock)  # type: ignore[arg-type]
+    return loop.execute(prepared, store, node, watcher, node.clock, node.pause)  # type: ignore[arg-type]
 
 
 def states(store: RunStore) -> list[TrialState]:
@@ -68,7 +69,7 @@ def test_an_aborted_trial_ends_the_run_and_is_replaced_when_it_resumes(
 
 
 def test_aborts_do_not_count_as_attempts(prepared: experiment.Experiment, store: RunStore) -> None:
-    for _ in range(2 * loop.MOST_REPLACEMENTS):
+    for _ in range(2 * MOST_REPLACEMENTS):
         assert execute(prepared, store, Node(TrialState.ABORTED), Watcher()).ending is Ending.ABORTED
     assert execute(prepared, store, Node(), Watcher()) == Outcome(Ending.COMPLETE)
 
@@ -80,7 +81,8 @@ def test_an_abort_takes_nothing_of_a_budget_that_is_exact(
     exact = replace(prepared, most_trials=10)
     node = Node(*[TrialState.VALID] * before, TrialState.ABORTED)
     assert execute(exact, store, node, Watcher()).ending is Ending.ABORTED
-    assert loop.ending_of(exact.plan, Ledger(store.trials()), exact.most_trials, 0.0) is None
+    steering = FixedSteering(exact.plan, exact.most_trials)
+    assert steering.advance(Ledger(store.trials()), store.trials, 0.0).outcome is None
     assert execute(exact, store, Node(), Watcher()) == Outcome(Ending.COMPLETE)
     assert [trial.planned.replaces for trial in store.trials()] == [None] * 10 + [before + 1]
 

@@ -60,7 +60,7 @@ def doubts(
         text = text.replace("goal: {effect: cores -> runtime}\n", "")
     loaded, blueprint = experiment.read(plans.write(folder, text, MODEL.replace("LAW", law)))
     prepared = experiment.prepare(loaded, blueprint, folder)
-    found = doubts_of(prepared, experiment.design_trials(prepared.plan), inventory)
+    found = doubts_of(prepared, inventory)
     return [str(doubt).replace(f"{folder}/", "") for doubt in found]
 
 

@@ -93,12 +93,12 @@ def judge(tmp_path: Path) -> Judge:
 
     def judge(radius: str = "{}", inventory: str = "", factors: str = FACTORS, node: Node | None = None) -> Radius:
         text = f"{PLAN}{factors}blast_radius: {radius}\n"
-        plan, _ = experiment.read(plans.write(tmp_path, text, MODEL))
+        plan, blueprint = experiment.read(plans.write(tmp_path, text, MODEL))
         found: Inventory | None = None
         if inventory:
             (tmp_path / "inventory.yaml").write_text(f"nodes: {{here: {{blast_radius: {inventory}}}}}\n")
             found = load_inventory(tmp_path / "inventory.yaml", registry.injectors())
-        trials = experiment.design_trials(plan)
+        trials = experiment.design_trials(plan, blueprint)
         return radius_of(plan, trials, node or nodes.node(cpus=4), "here", MEMORY_BYTES, found)
 
     return judge

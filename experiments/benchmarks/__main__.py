@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable
 from experiments.benchmarks import (
     anomalies,
     apply_undo,
+    designs,
     disturbance,
+    fits,
     levels,
     network,
     next_batch,
@@ -36,11 +38,13 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "anomalies": anomalies.main,
     "apply_undo": apply_undo.main,
     "disturbance": disturbance.main,
+    "fits": fits.main,
+    "designs": designs.main,
     "next_batch": next_batch.main,
 }
 GROUPS = {
     "interventions": ("levels", "network", "anomalies", "apply_undo", "disturbance"),
-    "causal": ("next_batch",),
+    "causal": ("fits", "designs", "next_batch"),
 }
 
 
@@ -60,6 +64,6 @@ if __name__ == "__main__":
     chosen: list[str] = []
     for word in sys.argv[1:] or BENCHMARKS:
         if word not in GROUPS and word not in BENCHMARKS:
-            sys.exit(f"no benchmark {word!r}; there are {', '.join([*GROUPS, *BENCHMARKS])}")
+            sys.exit(f"no benchmark {word!r}; there are {', '.join((*GROUPS, *BENCHMARKS))}")
         chosen += GROUPS.get(word, (word,))
     sys.exit(main(chosen))

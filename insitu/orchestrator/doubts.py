@@ -10,6 +10,8 @@ from insitu.injectors.options import Schedule
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
+from insitu.orchestrator.experiment import possible_trials
+from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
 from insitu.orchestrator.plan.types import Factor, Plan
 from insitu.orchestrator.units import format_quantity
@@ -30,16 +32,15 @@ class Doubt:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
 
 
-def doubts_of(
-    experiment: Experiment, trials: Sequence[PlannedTrial], inventory: Inventory | None
-) -> tuple[Doubt, ...]:
-    """Look at planned trials before they are executed.
+def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doubt, ...]:
+    """Look at the trials that a plan may ask for before any is executed.
 
     Raises
     ------
     InputError
         If the plan has a goal, and no result of these trials could answer it.
     """
+    trials = possible_trials(experiment.plan, experiment.blueprint)
     return (*_about_the_fit(experiment, trials), *_about_windows(experiment, inventory))
 
 
@@ -58,7 +59,7 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
     for name in likely.silent:
         term = law.term_texts[name]
         yield Doubt(f"{name} of the law of {law.variable} is not estimated: {term} is zero in every trial")
-    if plan.goal is not None:
+    if isinstance(plan.goal, EffectGoal):
         yield from _about_the_cause(plan, plan.goal.cause, trials)
 
 

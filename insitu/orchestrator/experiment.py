@@ -17,18 +17,21 @@ from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.causal.checking import check_against
 from insitu.orchestrator.causal.graph import Blueprint
 from insitu.orchestrator.design.protocol import design_names, find_design
+from insitu.orchestrator.design.space import space_of
 from insitu.orchestrator.errors import CannotExecute, InputError
 from insitu.orchestrator.execution.conditions.host_state import HostState, why_unwatchable
 from insitu.orchestrator.execution.conditions.watch import conditions_of
 from insitu.orchestrator.execution.workspace import free_bytes
 from insitu.orchestrator.plan.inventory import Inventory
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
-from insitu.orchestrator.plan.types import Factor, Plan, Role, Settable
+from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role, Settable
 from insitu.orchestrator.radius import Radius, radius_of
+from insitu.orchestrator.steering.choice import most_trials, steering_of
+from insitu.orchestrator.store.ledger import Ledger
+from insitu.orchestrator.store.records import PlannedTrial
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
-    from insitu.orchestrator.store.records import PlannedTrial
     from insitu.orchestrator.store.run import RunStore
 
 
@@ -76,7 +79,7 @@ def read(path: Path) -> tuple[Plan, Blueprint]:
     InputError
         With every fault of both files.
     """
-    return _understand(load_plan(path, settable=settable(), designs=design_names()))
+    return _understand(load_plan(path, settable=settable(), designs=_designs()))
 
 
 def read_stored(store: RunStore) -> tuple[Plan, Blueprint]:
@@ -88,9 +91,14 @@ def read_stored(store: RunStore) -> tuple[Plan, Blueprint]:
         plan_path=directory / "plan.yaml",
         model_path=directory / "model.yaml",
         settable=settable(),
-        designs=design_names(),
+        designs=_designs(),
     )
     return _understand(plan)
+
+
+def _designs() -> tuple[str, ...]:
+    """Names of the designs that a plan may ask for."""
+    return tuple(sorted((*design_names(), SEQUENTIAL)))
 
 
 def settable() -> dict[str, Settable]:
@@ -166,16 +174,11 @@ def prepare(
         capabilities.append(capability)
         factors.append(factor)
     settled = replace(plan, factors=tuple(factors))
-    trials = design_trials(settled)
+    possible = possible_trials(settled, blueprint)
     memory_bytes = HostState(workspace).total_memory_bytes
-    radius = radius_of(settled, trials, here, platform.node(), memory_bytes, inventory)
-    most = most_trials(plan, len(trials))
+    radius = radius_of(settled, possible, here, platform.node(), memory_bytes, inventory)
+    most = most_trials(plan, len(possible))
     return Experiment(settled, blueprint, tuple(capabilities), tuple(left_unset), most, radius, here)
-
-
-def most_trials(plan: Plan, planned: int) -> int:
-    """Executions that a plan's budget allows for so many planned trials, replacements included."""
-    return plan.budget.trials if plan.budget.trials is not None else 2 * planned
 
 
 def _uses_network(plan: Plan) -> bool:
@@ -213,8 +216,20 @@ def _check_conditions(plan: Plan, workspace: Path) -> None:
             raise CannotExecute(f"{where}{condition.quantity} cannot be watched here: {reason}", hint=remedy)
 
 
-def design_trials(plan: Plan) -> tuple[PlannedTrial, ...]:
-    """The trials of the plan's design, drawn from its seed."""
+def design_trials(plan: Plan, blueprint: Blueprint) -> tuple[PlannedTrial, ...]:
+    """The trials of the plan's design, drawn from its seed; of a sequential one, those before its first look."""
     import numpy as np
 
+    if plan.design.kind == SEQUENTIAL:
+        steering = steering_of(plan, blueprint, most_trials(plan, 0))
+        return steering.advance(Ledger(()), lambda: (), 0.0).trials
     return find_design(plan.design.kind).plan_trials(plan, np.random.default_rng(plan.design.seed))
+
+
+def possible_trials(plan: Plan, blueprint: Blueprint) -> tuple[PlannedTrial, ...]:
+    """Every trial that the plan's design may ask for, each once."""
+    if plan.design.kind != SEQUENTIAL:
+        return design_trials(plan, blueprint)
+    space = space_of(plan)
+    candidates = dict.fromkeys([space.rest, *(space.assignment(number) for number in range(len(space)))])
+    return tuple(PlannedTrial(number, 1, one) for number, one in enumerate(candidates, start=1))

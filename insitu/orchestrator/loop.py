@@ -1,4 +1,4 @@
-"""The loop: plan, design, execution, store, estimation, until the experiment ends.
+"""The loop: design, execution, store, estimation, and design again, until the experiment ends.
 
 No statistics and no system calls here; data goes one way around.
 """
@@ -8,51 +8,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from insitu.orchestrator.design.protocol import replacement
 from insitu.orchestrator.errors import Aborted, Postponed
 from insitu.orchestrator.execution.orders import data_programs, order_for
+from insitu.orchestrator.steering.choice import steering_of
+from insitu.orchestrator.steering.endings import Ending, Outcome
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import PlannedTrial, TrialRecord, TrialState
 
 if TYPE_CHECKING:
     from insitu.orchestrator.execution.cluster import LocalCluster
     from insitu.orchestrator.experiment import Experiment
-    from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.store.run import RunStore
 
 T = TypeVar("T")
 
-MOST_REPLACEMENTS = 3
-"""Of one planned trial: a level that cannot be held is not held the fifth time either."""
 _FAILURES_IN_A_ROW = 3
 _SPENT = "spent_s"
-
-
-class Ending(StrEnum):
-    """Why an execution of a plan ended."""
-
-    COMPLETE = "complete"
-    """Every planned trial has a valid result."""
-    BUDGET = "budget"
-    """The budget of trials or time was used up before that."""
-    SUBJECT_FAILED = "subject_failed"
-    """The subject failed several times in a row."""
-    INVALID = "invalid"
-    """Some planned trial stayed invalid through all its replacements."""
-    ABORTED = "aborted"
-    """The node came to a state in which the plan lets nothing go on; to be resumed when it is well again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an execution ended, and what to say about it."""
-
-    ending: Ending
-    text: str = ""
 
 
 class Watcher(Protocol):
@@ -74,10 +48,11 @@ def execute(
     cluster: LocalCluster,
     watcher: Watcher,
     clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Outcome:
     """Execute the planned trials that have no result yet, one after the other.
 
-    Each is in the store before the next begins. Invalid and failed ones are replaced within the budget.
+    Each is in the store before the next begins. The plan's design says what follows invalid and failed ones.
 
     Raises
     ------
@@ -87,7 +62,7 @@ def execute(
     ledger = Ledger(store.trials())
     began = clock() - spent_s(store, ledger)
     try:
-        return _execute(experiment, store, ledger, cluster, watcher, clock, began)
+        return _execute(experiment, store, ledger, cluster, watcher, clock, pause, began)
     except Aborted as exc:
         store.reset_running()
         return Outcome(Ending.ABORTED, f"aborted: {exc.message}")
@@ -102,18 +77,28 @@ def _execute(
     cluster: LocalCluster,
     watcher: Watcher,
     clock: Callable[[], float],
+    pause: Callable[[float], None],
     began: float,
 ) -> Outcome:
     plan = experiment.plan
+    steering = steering_of(plan, experiment.blueprint, experiment.most_trials)
     failures = 0
     wait = _Wait(plan.guards.node_wait_s, watcher, clock)
     if programs := data_programs(plan):
         watcher.stage("making the run's data")
         wait.for_node(partial(cluster.make_data, programs, plan.guards))
     while True:
-        _replace(experiment, store, ledger)
-        if outcome := ending_of(plan, ledger, experiment.most_trials, clock() - began):
-            return outcome
+        step = steering.advance(ledger, store.trials, clock() - began)
+        store.plan_trials(step.trials)
+        for fresh in step.trials:
+            ledger.add(fresh)
+        if step.note:
+            watcher.stage(step.note)
+        if step.outcome is not None:
+            return step.outcome
+        if step.pause_s:
+            watcher.stage(f"waiting {step.pause_s:g} s for a quieter moment")
+            pause(step.pause_s)
         planned = ledger.require_next()
         watcher.started(planned, ledger)
         store.start(planned.trial)
@@ -155,40 +140,3 @@ def spent_s(store: RunStore, ledger: Ledger) -> float:
     """Time that the budget counts so far; of an execution that was killed, its trials alone."""
     stored = store.meta().get(_SPENT)
     return max(ledger.executed_s, stored if isinstance(stored, float) else 0.0)
-
-
-def ending_of(plan: Plan, ledger: Ledger, most_trials: int, spent_s: float) -> Outcome | None:
-    """How an execution ends that has come so far, or ``None`` if there is a trial to execute.
-
-    Parameters
-    ----------
-    most_trials
-        Executions that the budget allows, replacements included.
-    spent_s
-        Time that the budget counts.
-    """
-    to_replace = ledger.executions < most_trials and ledger.to_replace(MOST_REPLACEMENTS)
-    if ledger.next is None and not to_replace:
-        return _judge(ledger, most_trials)
-    if plan.budget.time_s is not None and spent_s > plan.budget.time_s:
-        return Outcome(Ending.BUDGET, f"{ledger.valid} of {ledger.total} trials within the budget of time")
-    return None
-
-
-def _replace(experiment: Experiment, store: RunStore, ledger: Ledger) -> None:
-    for bad in ledger.to_replace(MOST_REPLACEMENTS):
-        if ledger.executions >= experiment.most_trials:
-            return
-        again = replacement(bad, ledger.free_number)
-        store.add(again)
-        ledger.add(again)
-
-
-def _judge(ledger: Ledger, most_trials: int) -> Outcome:
-    missing = ledger.given_up()
-    if not missing:
-        return Outcome(Ending.COMPLETE)
-    which = ", ".join(str(planned.trial) for planned in missing[:10])
-    have, trials = ("has", "trial") if len(missing) == 1 else ("have", "trials")
-    text = f"{len(missing)} of {ledger.total} planned trials {have} no valid result ({trials} {which})"
-    return Outcome(Ending.BUDGET if ledger.executions >= most_trials else Ending.INVALID, text)

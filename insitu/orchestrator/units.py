@@ -73,6 +73,17 @@ def dimension_of(unit: str) -> Dimension:
     return _dimension(_parse(_one(unit), unit))
 
 
+def dimension_of_quantity(text: str) -> Dimension:
+    """Dimension of a quantity written as text, e.g. ``"-3 MB/s"``.
+
+    Raises
+    ------
+    UnitError
+        If the text is not a quantity.
+    """
+    return _dimension(_parse(text, text))
+
+
 def parse_quantity(text: str | float | int, unit: str) -> float:
     """Read a quantity such as ``10 MB/s`` and return it in base units.
 

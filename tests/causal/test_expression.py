@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 from insitu.orchestrator.causal.expression import (
     MAX_LENGTH,
     Array,
+    Call,
+    Expression,
+    Index,
+    Is,
     LawError,
+    Name,
+    Negative,
+    Power,
+    Product,
+    Sum,
     evaluate,
     names,
     parse,
@@ -65,13 +75,24 @@ def test_an_unlimited_rate_costs_nothing_and_nothing_warns() -> None:
         ("a b", 2, "unexpected 'b'"),
         ("10 MB", 3, "unexpected 'MB'"),
         ("a ** 2", 3, "unexpected '*'"),
-        ("a^b", 2, "unexpected 'b'"),
+        ("a^(b)", 2, "unexpected '('"),
+        ("a^-b", 3, "unexpected 'b'"),
+        ("a^log", 2, "'log' is a function"),
         ("a^2^3", 3, "unexpected '^'"),
         ("a^17", 2, "the exponent 17 is beyond 16"),
         ("a, b", 1, "unexpected ','"),
         ("a + $", 4, "unexpected '$'"),
         ("a.b", 1, "unexpected '.'"),
-        ("a['b']", 1, "unexpected '['"),
+        ("a['b']", 2, "unexpected '''"),
+        ("a[b", 3, "the law ends too early"),
+        ("a[]", 2, "unexpected ']'"),
+        ("a[1]", 2, "unexpected '1'"),
+        ("(a)[b]", 3, "unexpected '['"),
+        ("log[b]", 0, "'log' is a function"),
+        ("is", 2, "the law ends too early"),
+        ("is * a", 3, "unexpected '*'"),
+        ("is(a)", 4, "unexpected ')'"),
+        ("is(a, b, c)", 7, "unexpected ','"),
         ("a if b else c", 2, "unexpected 'if'"),
         ("1 + lg(a)", 4, "unknown function 'lg'"),
         ("__import__(os)", 0, "unknown function '__import__'"),
@@ -96,6 +117,9 @@ def test_refuse(text: str, offset: int, message: str) -> None:
         ("a ** 2", "powers are written with ^"),
         ("10 MB", "numbers have no units"),
         ("lg(a)", "did you mean 'log'?"),
+        ("a^(b)", "an exponent is a number, such as 2 or 0.5, or a parameter"),
+        ("a[1]", "brackets hold the names of variables that have categories"),
+        ("is(a)", "is(variable, category)"),
     ],
 )
 def test_hint(text: str, hint: str) -> None:
@@ -109,6 +133,13 @@ def test_names_stand_where_they_say() -> None:
     found = list(names(parse(text)))
     assert [name.name for name in found] == ["c", "a", "size", "rate", "rate"]
     assert all(text[name.start : name.end] == name.name for name in found)
+
+
+def test_words_of_categories_stand_in_the_question_for_one_only() -> None:
+    question = parse("is(kind, c5.large-2)")
+    assert isinstance(question, Is)
+    assert (question.variable.name, question.category) == ("kind", "c5.large-2")
+    assert [name.name for name in names(parse("island + is(is, is) * iss"))] == ["island", "is", "iss"]
 
 
 ATOMS = st.sampled_from(["a", "b", "x1", "_y", "2", "0.25", "1e-3"])
@@ -125,6 +156,61 @@ LAWS = st.recursive(
     max_leaves=12,
 )
 VALUES = {"a": 1.25, "b": -0.5, "x1": 3.0, "_y": 7.5}
+
+
+EXTENDED = st.recursive(
+    st.sampled_from(["a", "2", "rate[kind]", "rate[kind, node]", "is(kind, ssd)", "is(node, worker-1)"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/"]), inner).map(" ".join),
+        inner.map("({})^gamma".format),
+        inner.map("-({})^-0.5".format),
+        st.tuples(inner, inner).map(lambda pair: f"max({pair[0]}, {pair[1]})"),
+    ),
+    max_leaves=12,
+)
+
+
+def without_offsets(node: Expression) -> Expression:
+    """The tree alone, so that two texts of one meaning compare equal."""
+    bare = replace(node, start=0, end=0)
+    match bare:
+        case Index(by=by):
+            return replace(bare, by=tuple(replace(one, start=0, end=0) for one in by))
+        case Is(variable=variable):
+            return replace(bare, variable=replace(variable, start=0, end=0))
+        case Negative(operand=operand):
+            return replace(bare, operand=without_offsets(operand))
+        case Sum(terms=terms):
+            return replace(bare, terms=tuple(map(without_offsets, terms)), operators=())
+        case Product(factors=factors):
+            return replace(bare, factors=tuple(map(without_offsets, factors)))
+        case Power(base=base, exponent=exponent):
+            return replace(bare, base=without_offsets(base), exponent=replace(exponent, start=0, end=0))
+        case Call(arguments=arguments):
+            return replace(bare, arguments=tuple(map(without_offsets, arguments)))
+        case _:
+            return bare
+
+
+@given(EXTENDED)
+@settings(deadline=None)
+def test_spelling_and_parsing_give_the_same_tree(text: str) -> None:
+    tree = parse(text)
+    assert without_offsets(parse(spell(tree))) == without_offsets(tree)
+
+
+def test_a_parameter_for_each_category_is_chosen_by_its_number() -> None:
+    tree = parse("rate[kind]")
+    assert isinstance(tree, Index)
+    choices = (Name("rate[ssd]"), Name("rate[hdd]"))
+    index = replace(tree, categories=(("ssd", "hdd"),), choices=choices)
+    kinds = np.array([0.0, 1.0, 2.0, 0.5, math.nan])
+    values: dict[str, Array | float] = {"kind": kinds, "rate[ssd]": 10.0, "rate[hdd]": 20.0}
+    np.testing.assert_array_equal(evaluate(index, values), [10.0, 20.0, math.nan, math.nan, math.nan])
+    question = parse("is(kind, hdd)")
+    assert isinstance(question, Is)
+    asked = evaluate(replace(question, code=1, size=2), values)
+    np.testing.assert_array_equal(asked, [0.0, 1.0, math.nan, math.nan, math.nan])
 
 
 @given(LAWS)
@@ -148,7 +234,7 @@ def test_evaluation_agrees_with_arithmetic(text: str) -> None:
     np.testing.assert_allclose(evaluate(parse(text), VALUES), expected, rtol=1e-9)
 
 
-@given(st.text(alphabet="ab12.()+-*/^, \nlogmin$é\x00", max_size=60))
+@given(st.text(alphabet="abs12.()[]+-*/^, \nlogmin$é\x00", max_size=60))
 @settings(deadline=None)
 def test_any_text_is_a_law_or_an_error_inside_it(text: str) -> None:
     try:

@@ -349,8 +349,8 @@ def test_a_run_does_what_was_shown(
     caps: Caps,
 ) -> None:
     """One trial of each assignment on a real agent: directories, writes and programs are those of the dry run."""
-    loaded, _ = experiment.read(plans.write(tmp_path / "plan", plan_text, model))
-    trials = experiment.design_trials(loaded)
+    loaded, blueprint = experiment.read(plans.write(tmp_path / "plan", plan_text, model))
+    trials = experiment.design_trials(loaded, blueprint)
     rehearsal = rehearse(loaded, trials, caps, survey(tmp_path), tmp_path / "run")
 
     agent = agents(caps)

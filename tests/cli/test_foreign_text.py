@@ -59,7 +59,7 @@ def test_in_the_progress(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1" if on_a_terminal else "")
-    planned = experiment.design_trials(prepared.plan)[0]
+    planned = experiment.design_trials(prepared.plan, prepared.blueprint)[0]
     ledger = Ledger([StoredTrial(planned, TrialState.PLANNED)])
     failed = TrialRecord(planned.trial, TrialState.FAILED, "here", 0.0, 1.0, 1, {}, (), reasons=(f"6 {text}",))
     with progress(with_remarks(prepared, text), quiet=False) as watcher:

@@ -11,9 +11,10 @@ import pytest
 from insitu.injectors.confinement import NO_CAPS
 from insitu.injectors.demand import Demand
 from insitu.orchestrator import experiment, loop
-from insitu.orchestrator.loop import Ending
 from insitu.orchestrator.plan.blast_radius import allowed
 from insitu.orchestrator.radius import Radius
+from insitu.orchestrator.steering.choice import most_trials
+from insitu.orchestrator.steering.endings import Ending
 from insitu.orchestrator.store.records import TrialState
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
@@ -32,8 +33,8 @@ def executed(tmp_path: Path) -> Executed:
         source = plans.PLAN.replace("budget: {trials: 60}", f"budget: {budget}")
         plan, blueprint = experiment.read(plans.write(tmp_path / "plan", plan=source))
         radius = Radius(allowed(plan.blast_radius, None), NO_CAPS, Demand())
-        trials = experiment.design_trials(plan)
-        most = experiment.most_trials(plan, len(trials))
+        trials = experiment.design_trials(plan, blueprint)
+        most = most_trials(plan, len(trials))
         prepared = experiment.Experiment(
             plan,
             blueprint,
@@ -47,7 +48,7 @@ def executed(tmp_path: Path) -> Executed:
         facts = {"run_id": "0a1b2c3d", "status": status}
         with RunStore.create(directory, plan.plan_source, plan.model_source, facts) as store:
             store.plan_trials(trials)
-            outcome = loop.execute(prepared, store, node, Watcher(), node.clock)  # type: ignore[arg-type]
+            outcome = loop.execute(prepared, store, node, Watcher(), node.clock, node.pause)  # type: ignore[arg-type]
             assert outcome.ending is ending
         return directory
 

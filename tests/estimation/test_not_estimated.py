@@ -12,8 +12,9 @@ from insitu.orchestrator.causal.blueprint import Blueprint, build_blueprint
 from insitu.orchestrator.errors import OutsideSupport
 from insitu.orchestrator.estimation.analysis import analyse
 from insitu.orchestrator.estimation.queries import whatif
+from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.loading import load_model
-from insitu.orchestrator.plan.types import Goal, Settable
+from insitu.orchestrator.plan.types import Settable
 from insitu.orchestrator.store.records import (
     Assignment,
     LevelRecord,
@@ -51,7 +52,7 @@ def trials() -> list[StoredTrial]:
 
 
 def test_the_silent_parameter_is_named_and_the_others_are_right(blueprint: Blueprint) -> None:
-    goal = Goal("cpu_cores", "runtime", None, 0.95)
+    goal = EffectGoal(cause="cpu_cores", outcome="runtime")
     analysis = analyse(blueprint, trials(), goal)
     assert analysis.fit is not None
     assert analysis.fit.not_estimated == ("a",)

@@ -12,12 +12,13 @@ from insitu.orchestrator.estimation.curves import dose_response
 from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.estimation.queries import effect, whatif
 from insitu.orchestrator.estimation.refit import fit_law
-from insitu.orchestrator.plan.types import Goal
+from insitu.orchestrator.plan.goals import EffectGoal
 from tests.standins import (
     LINE_VARIABLES,
     SORT,
     SORT_LAW,
     SORT_VARIABLES,
+    law_of,
     line_law,
     sort_trials,
     xy_trials,
@@ -81,13 +82,7 @@ def test_inside_the_box_but_outside_the_hull_is_refused_by_leverage() -> None:
     rng = np.random.default_rng(1)
     xs = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     zs = [x + 0.1 * rng.normal() for x in xs]
-    law = replace(
-        line_law(),
-        terms={"b0": lambda v: 1.0, "b1": lambda v: v["x"], "b2": lambda v: v["z"]},
-        parents=("x", "z"),
-        parameter_units=dict.fromkeys(("b0", "b1", "b2"), ""),
-        parameter_scales=dict.fromkeys(("b0", "b1", "b2"), 1.0),
-    )
+    law = law_of("y", "b0 + b1 * x + b2 * z", LINE_VARIABLES).laws["y"]
     ys = [x + rng.normal(0, 0.1) for x in xs]
     fit = fit_law(law, xy_trials(xs, ys, z=zs), variables=LINE_VARIABLES)
     with pytest.raises(OutsideSupport, match="leverage"):
@@ -145,20 +140,30 @@ def test_curves_pass_through_the_predictions(fit: Fit) -> None:
 
 def test_an_analysis_holds_the_goals_effect_over_what_was_tried() -> None:
     trials = sort_trials(np.random.default_rng(3))
-    result = analyse(SORT, trials, Goal("cpu_cores", "runtime", 0.1, 0.9))
+    result = analyse(
+        SORT, trials, EffectGoal(cause="cpu_cores", outcome="runtime", relative_half_width=0.1, confidence=0.9)
+    )
     assert result.effect is not None
     assert (result.effect.low, result.effect.high, result.effect.confidence) == (0.3, 0.9, 0.9)
     assert analyse(SORT, trials, None).effect is None
 
 
 def test_an_analysis_says_why_there_is_no_answer() -> None:
-    empty = analyse(SORT, (), Goal("cpu_cores", "runtime", None, 0.95))
+    empty = analyse(
+        SORT, (), EffectGoal(cause="cpu_cores", outcome="runtime", relative_half_width=None, confidence=0.95)
+    )
     assert empty.fit is None
     assert "too few" in empty.problem
     trials = sort_trials(np.random.default_rng(3))
-    stranger = analyse(SORT, trials, Goal("humidity", "runtime", None, 0.95))
+    stranger = analyse(
+        SORT, trials, EffectGoal(cause="humidity", outcome="runtime", relative_half_width=None, confidence=0.95)
+    )
     assert "does not mention humidity" in stranger.effect_problem
     with pytest.raises(InputError, match="no law for input_size"):
-        analyse(SORT, trials, Goal("cpu_cores", "input_size", None, 0.95))
+        analyse(
+            SORT,
+            trials,
+            EffectGoal(cause="cpu_cores", outcome="input_size", relative_half_width=None, confidence=0.95),
+        )
     with pytest.raises(InputError, match="no measured variable"):
         analyse(replace(SORT, laws={}), trials, None)

@@ -17,6 +17,7 @@ from tests.standins import (
     SORT_VARIABLES,
     TRUTH,
     exact,
+    law_of,
     line_law,
     sort_trials,
     trial_of,
@@ -107,7 +108,7 @@ def test_unlimited_enters_as_what_the_machine_gave() -> None:
 
 
 def test_the_offset_is_part_of_the_prediction() -> None:
-    law = replace(line_law(1), offset_of=lambda levels: 10 * levels["x"])
+    law = law_of("y", "b0 + 10 * x", LINE_VARIABLES).laws["y"]
     fit = fit_law(law, xy_trials([1, 2, 3], [12.0, 22.0, 32.0]), variables=LINE_VARIABLES)
     assert fit.estimates[0].base == pytest.approx(2)
     assert [point.predicted for point in fit.points] == pytest.approx([12, 22, 32])

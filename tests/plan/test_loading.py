@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from insitu.orchestrator.errors import FaultyFile, InputError
+from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.loading import load_model, load_plan, load_plan_text
 from insitu.orchestrator.plan.schema import model_schema, plan_schema
-from insitu.orchestrator.plan.types import Budget, DesignSpec, Factor, Goal, Guards, Plan, Role
+from insitu.orchestrator.plan.types import Budget, DesignSpec, Factor, Guards, Plan, Role
 from tests.plan.texts import MODEL, PLAN, SETTABLE, changed
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ def test_a_plan_comes_out_in_base_units(folder: Path) -> None:
         Factor("disk_read_rate", (1e7, 4e7)),
         Factor("input_size", (4e6, 8e6)),
     )
-    assert plan.goal == Goal("cpu_cores", "runtime", None, 0.9)
+    assert plan.goal == EffectGoal(cause="cpu_cores", outcome="runtime", confidence=0.9)
     assert plan.design == DesignSpec("factorial", replicates=3, baseline_replicates=1, seed=7)
     assert plan.budget == Budget(trials=40, time_s=180.0)
     assert plan.guards == replace(Guards(), trial_timeout_s=30.0)

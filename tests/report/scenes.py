@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from insitu.orchestrator.causal.target import target_of
 from insitu.orchestrator.estimation.analysis import analyse
-from insitu.orchestrator.plan.types import Goal, Variable
+from insitu.orchestrator.estimation.answer import Answer, answer
+from insitu.orchestrator.plan.goals import EffectGoal
+from insitu.orchestrator.plan.types import Factor, Variable
 from insitu.orchestrator.report.summary import Summary, summarise
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial, TrialState
 from tests.standins import SORT, sort_trials
 
-GOAL = Goal("cpu_cores", "runtime", 0.1, 0.95)
+GOAL = EffectGoal(cause="cpu_cores", outcome="runtime", relative_half_width=0.1)
 META: dict[str, Json] = {
     "name": "sort-under-throttle",
     "run_id": "2026-11-21-sort-7f3a",
@@ -58,15 +62,28 @@ def finished_trials() -> tuple[StoredTrial, ...]:
     return tuple(trials)
 
 
+def answered(trials: Sequence[StoredTrial]) -> Answer | None:
+    """The answer to the goal, as a run of a fixed design has it."""
+    fit = analyse(SORT, trials, GOAL).fit
+    if fit is None:
+        return None
+    factors = [Factor(span.variable, span.requested) for span in fit.support]
+    return answer(target_of(GOAL, SORT, factors, fit.baseline), {"runtime": fit}, GOAL.confidence)
+
+
 def finished_summary() -> Summary:
     trials = finished_trials()
-    return summarise(SORT, trials, analyse(SORT, trials, GOAL), META, GOAL, tolerance=0.05)
+    return summarise(
+        SORT, trials, analyse(SORT, trials, GOAL), META, GOAL, tolerance=0.05, answer=answered(trials)
+    )
 
 
 def bent_summary() -> Summary:
     """The law misses a term."""
     trials = sort_trials(np.random.default_rng(3), extra=lambda v: 0.4 / v["cpu_cores"])
-    return summarise(SORT, trials, analyse(SORT, trials, GOAL), META, GOAL, tolerance=0.05)
+    return summarise(
+        SORT, trials, analyse(SORT, trials, GOAL), META, GOAL, tolerance=0.05, answer=answered(trials)
+    )
 
 
 def running_summary() -> Summary:

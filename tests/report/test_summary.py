@@ -106,7 +106,7 @@ def test_a_goal_that_was_not_reached_is_a_warning() -> None:
     goal = replace(GOAL, relative_half_width=0.001)
     summary = finished_summary()
     assert standings(summary).get("Precision not reached") is None
-    strict = summarise(SORT, summary.trials, summary.analysis, {}, goal)
+    strict = summarise(SORT, summary.trials, summary.analysis, {}, goal, answer=summary.answer)
     assert standings(strict)["Precision not reached"] is Standing.WARNING
 
 

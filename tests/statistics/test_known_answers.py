@@ -5,13 +5,12 @@ Longley, higher difficulty; both in the public domain).
 """
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from insitu.orchestrator.estimation.refit import fit_law
 from insitu.orchestrator.plan.types import Role, Variable
-from tests.standins import LINE_VARIABLES, StandInLaw, exact, line_law, trial_of, xy_trials
+from tests.standins import LINE_VARIABLES, exact, law_of, line_law, trial_of, xy_trials
 
 NORRIS = """
 0.1 0.2  338.8 337.4  118.1 118.2  888.0 884.6  9.2 10.1  228.1 226.5  668.5 666.3  998.5 996.3
@@ -51,17 +50,10 @@ def test_longley() -> None:
 
     table = longley.load_pandas().data
     names = [name for name in LONGLEY if name != "CONST"]
-    law: Any = StandInLaw(
-        variable="y",
-        text="linear",
-        terms={"CONST": lambda v: 1.0, **{name: (lambda v, n=name: v[n]) for name in names}},  # type: ignore[misc]
-        parents=tuple(names),
-        parameter_units=dict.fromkeys(LONGLEY, ""),
-        parameter_scales=dict.fromkeys(LONGLEY, 1.0),
-        term_texts={},
-    )
     variables = {"y": replace(LINE_VARIABLES["y"], source="TOTEMP")}
     variables |= {name: Variable(name, "", Role.PARAMETER) for name in names}
+    text = " + ".join(["of_CONST", *(f"of_{name} * {name}" for name in names)])
+    law = law_of("y", text, variables).laws["y"]
     trials = [
         trial_of(
             number + 1,
@@ -72,7 +64,7 @@ def test_longley() -> None:
     ]
     fit = fit_law(law, trials, variables=variables)
     for estimate in fit.estimates:
-        certified, deviation = LONGLEY[estimate.name]
+        certified, deviation = LONGLEY[estimate.name.removeprefix("of_")]
         assert estimate.base == pytest.approx(certified, rel=1e-7)
         assert estimate.reported_std_error == pytest.approx(deviation, rel=1e-7)
     assert fit.sigma == pytest.approx(304.854073561965, rel=1e-8)

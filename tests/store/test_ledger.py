@@ -9,6 +9,7 @@ from insitu.orchestrator.design.protocol import replacement
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import Assignment, PlannedTrial, StoredTrial, TrialRecord, TrialState
 from insitu.orchestrator.store.states import FINISHED, SPOILT
+from tests.told_node import MISSED
 
 ENDED = sorted(FINISHED)
 BLOCKS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
@@ -20,8 +21,9 @@ def planned_in(blocks: list[int]) -> list[PlannedTrial]:
     return [PlannedTrial(trial, block, Assignment((("x", 1.0),))) for trial, block in enumerate(numbers, 1)]
 
 
-def record(trial: int, state: TrialState) -> TrialRecord:
-    return TrialRecord(trial, state, "here", 0.0, 0.5, 0, {}, ())
+def record(trial: int, state: TrialState, *, disturbed: bool = False) -> TrialRecord:
+    levels = (MISSED,) if state is TrialState.INVALID and not disturbed else ()
+    return TrialRecord(trial, state, "here", 0.0, 0.5, 0, {}, levels)
 
 
 class Store:
@@ -118,3 +120,29 @@ def test_an_empty_run() -> None:
     ledger = Ledger([])
     assert (ledger.next, ledger.free_number) == (None, 1)
     assert (ledger.valid, ledger.total, ledger.executions, ledger.given_up()) == (0, 0, 0, [])
+
+
+def test_a_trial_that_others_disturbed_is_repeated_beyond_its_attempts_but_not_for_ever() -> None:
+    (first,) = planned_in([1])
+    ledger = Ledger([StoredTrial(first, TrialState.PLANNED)])
+    attempts = 0
+    while (planned := ledger.next) is not None:
+        ledger.finish(record(planned.trial, TrialState.INVALID, disturbed=True))
+        attempts += 1
+        assert ledger.disturbed_in_a_row == attempts
+        for bad in ledger.to_replace(1):
+            ledger.add(replacement(bad, ledger.free_number))
+    assert attempts == 11
+    assert ledger.given_up() == [first]
+
+
+def test_a_level_that_is_missed_counts_although_others_disturbed_before() -> None:
+    (first,) = planned_in([1])
+    ledger = Ledger([StoredTrial(first, TrialState.PLANNED)])
+    for disturbed in (True, True, False, False):
+        planned = ledger.require_next()
+        ledger.finish(record(planned.trial, TrialState.INVALID, disturbed=disturbed))
+        for bad in ledger.to_replace(1):
+            ledger.add(replacement(bad, ledger.free_number))
+    assert ledger.next is None
+    assert ledger.disturbed_in_a_row == 0

@@ -5,25 +5,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from insitu.orchestrator.causal.checking import check_against
-from insitu.orchestrator.causal.dimensions import infer, infer_parameters
-from insitu.orchestrator.causal.expression import Expression, LawError, Name, names, parse
+from insitu.orchestrator.causal.dimensions import Outcome, infer
+from insitu.orchestrator.causal.expression import LawError, Number, parse, substitute
 from insitu.orchestrator.causal.graph import Blueprint, Edge
 from insitu.orchestrator.causal.law import Law
-from insitu.orchestrator.causal.linear import Term, split
-from insitu.orchestrator.plan.hints import nearest, suggest
+from insitu.orchestrator.causal.linear import split
+from insitu.orchestrator.causal.naming import Named, Naming
+from insitu.orchestrator.causal.parameters import settle
+from insitu.orchestrator.plan.hints import suggest
+from insitu.orchestrator.plan.law_kinds import Link
 from insitu.orchestrator.plan.located import FaultList, advance, raise_all
 from insitu.orchestrator.plan.types import LawText, ModelText, Role
-from insitu.orchestrator.units import NUMBER, Dimension, dimension_of, parse_quantity, spell_dimension
+from insitu.orchestrator.units import NUMBER, Dimension, dimension_of
 
 __all__ = ["Blueprint", "Edge", "Law", "build_blueprint", "check_against"]
-
-_ALIKE = 0.85
-"""How like a variable an unknown name must be to be taken for a slip rather than for a parameter."""
 
 
 def build_blueprint(model: ModelText) -> Blueprint:
@@ -32,7 +31,7 @@ def build_blueprint(model: ModelText) -> Blueprint:
     Raises
     ------
     FaultyFile
-        With every fault: syntax, names, dimensions, laws that are not linear in their parameters, cycles.
+        With every fault: syntax, names, dimensions, bounds, cycles.
     """
     return _Building(model).build()
 
@@ -42,9 +41,7 @@ class _Parsed:
     """A law that could be read."""
 
     source: LawText
-    tree: Expression
-    parameters: tuple[str, ...]
-    parents: tuple[str, ...]
+    named: Named
 
 
 class _Building:
@@ -54,8 +51,15 @@ class _Building:
         self.model = model
         self.faults = FaultList(model.path)
         self.declared = {parameter.name: parameter for parameter in model.parameters}
-        self.dimensions = {name: dimension_of(one.unit) for name, one in model.variables.items()}
-        self.owner: dict[str, str] = {}
+        self.declared_dimensions = {
+            name: dimension_of(one.unit) for name, one in self.declared.items() if one.unit is not None
+        }
+        self.dimensions: dict[str, Dimension] = {
+            **{name: dimension_of(one.unit) for name, one in model.variables.items()},
+            **{constant.name: constant.dimension for constant in model.constants},
+        }
+        self.constants = {one.name: Number(one.value, called=one.name) for one in model.constants}
+        self.naming = Naming(model.variables, self.constants, self.declared)
 
     def build(self) -> Blueprint:
         parsed = [one for source in self.model.laws if (one := self._parse(source)) is not None]
@@ -63,7 +67,7 @@ class _Building:
         self._check_cycles(parsed)
         self._check_coverage(parsed)
         raise_all(self.faults)
-        return Blueprint(dict(self.model.variables), laws)
+        return Blueprint(dict(self.model.variables), laws, self.model.confounded)
 
     def _report(self, law: LawText, error: LawError) -> None:
         line, column = advance(law.text, error.offset, law.line, law.column)
@@ -79,15 +83,8 @@ class _Building:
             return None
         if source.variable not in self.model.variables:
             return None
-        parents: dict[str, None] = {}
-        parameters: dict[str, None] = {}
-        for name in names(tree):
-            if name.name in self.model.variables:
-                parents[name.name] = None
-            elif name.name not in parameters:
-                parameters[name.name] = None
-                self._check_parameter(source, name)
-        return _Parsed(source, tree, tuple(parameters), tuple(parents))
+        named = self.naming.look_up(source.variable, tree, lambda error: self._report(source, error))
+        return _Parsed(source, named)
 
     def _check_target(self, source: LawText) -> None:
         variable = self.model.variables.get(source.variable)
@@ -99,64 +96,57 @@ class _Building:
             how = "set by an injector" if variable.role is Role.SET else "a parameter of the subject"
             message = f"'{source.variable}' is {how}, so it has no law"
             self.faults.add(source.line, source.column, message, "laws give measured and latent variables")
-
-    def _check_parameter(self, source: LawText, name: Name) -> None:
-        near = self._slip_of(name.name)
-        if near is not None:
-            hint = f"did you mean '{near}'? (a parameter of that name must be listed under parameters)"
-            self._report(source, LawError(f"'{name.name}' is not a variable", name.start, hint))
-        elif self.owner.setdefault(name.name, source.variable) != source.variable:
-            message = f"'{name.name}' is already a parameter of the law of '{self.owner[name.name]}'"
-            self._report(source, LawError(message, name.start, "each law has its own parameters; rename one"))
-
-    def _slip_of(self, name: str) -> str | None:
-        """The variable that an undeclared parameter is likely to be a slip of; ``size2`` is no slip."""
-        if name in self.declared or re.sub(r"_?\d+$", "", name) in self.model.variables:
-            return None
-        return nearest(name, self.model.variables, _ALIKE)
+        elif variable.categories:
+            message = f"'{source.variable}' has categories, so it has no law"
+            self.faults.add(source.line, source.column, message, "laws give numbers")
 
     def _law(self, parsed: _Parsed) -> Law | None:
-        """Check linearity and dimensions; ``None`` with a fault."""
-        if any(self._slip_of(name) is not None for name in parsed.parameters):
+        """Settle the dimensions and the parameters; ``None`` with a fault."""
+        source, named = parsed.source, parsed.named
+        if not named.sound:
             return None
-        errors: list[LawError] = []
-        infer(parsed.tree, self.dimensions, errors.append)
-        terms: tuple[Term, ...] = ()
-        try:
-            terms = split(parsed.tree, parsed.parameters)
-        except LawError as error:
-            errors.append(error)
-        inferred: dict[str, Dimension] = {}
-        if not errors:
-            inferred = infer_parameters(terms, parsed.source.variable, self.dimensions, errors.append)
-        for one in errors:
-            self._report(parsed.source, one)
-        if errors:
+        inferred = self._dimensions(parsed)
+        if inferred is None:
             return None
-        units = {name: self._unit(name, inferred[name]) for name in parsed.parameters}
-        declared = [name for name in parsed.parameters if name in self.declared]
-        scales = {name: _reciprocal(parse_quantity(1.0, units[name])) for name in declared}
+        settled = {
+            family: settle(family, dimension, self.declared.get(family), self.faults.add)
+            for family, dimension in inferred.items()
+        }
+        of = {name: settled[family] for name, family in named.family_of.items()}
+        tree = substitute(named.tree, self.constants)
         return Law(
-            variable=parsed.source.variable,
-            text=" ".join(parsed.source.text.split()),
-            parameters=parsed.parameters,
-            parameter_units=units,
-            parameter_scales={name: scales.get(name, 1.0) for name in parsed.parameters},
-            parents=parsed.parents,
-            terms=terms,
+            variable=source.variable,
+            text=" ".join(source.text.split()),
+            parameters=named.parameters,
+            parameter_units={name: one.unit for name, one in of.items()},
+            parameter_scales={name: one.scale for name, one in of.items()},
+            parents=named.parents,
+            terms=split(tree, named.parameters),
+            expression=tree,
+            bounds={name: one.bounds for name, one in of.items() if one.bounds is not None},
+            starts={name: one.start for name, one in of.items() if one.start is not None},
+            link=source.link,
+            noise=source.noise,
+            method=source.method,
+            quantile=source.quantile,
+            priors=() if source.prior is None else (source.prior,),
         )
 
-    def _unit(self, name: str, dimension: Dimension) -> str:
-        """The unit to report a parameter in: the declared one if it fits, else base units."""
-        declared = self.declared.get(name)
-        if declared is not None:
-            if dimension_of(declared.unit) == dimension:
-                return declared.unit
-            given = spell_dimension(dimension_of(declared.unit))
-            message = f"'{name}' is {spell_dimension(dimension)} in its law, but its unit here is {given}"
-            self.faults.add(declared.line, declared.column, message, _fitting(dimension))
-            return declared.unit
-        return "" if dimension == NUMBER else spell_dimension(dimension)
+    def _dimensions(self, parsed: _Parsed) -> dict[str, Dimension] | None:
+        """Dimension of each family of parameters; ``None`` with a fault."""
+        outcome = Outcome(parsed.source.variable, self.dimensions[parsed.source.variable])
+        if parsed.source.link is Link.LOG:
+            outcome = Outcome(f"the logarithm of {outcome.called}", NUMBER)
+        named, terms = parsed.named, split(parsed.named.tree, parsed.named.parameters)
+        return infer(
+            named.tree,
+            terms,
+            named.family_of,
+            outcome,
+            self.dimensions,
+            self.declared_dimensions,
+            lambda error: self._report(parsed.source, error),
+        )
 
     def _check_coverage(self, parsed: list[_Parsed]) -> None:
         """Report latent variables without a law, and declared parameters that no law has."""
@@ -165,7 +155,7 @@ class _Building:
             if variable.role is Role.LATENT and variable.name not in given:
                 message = f"the latent variable '{variable.name}' has no law"
                 self.faults.add(variable.line, variable.column, message, "add one under laws, or remove it")
-        used = [name for one in parsed for name in one.parameters]
+        used = [family for one in parsed for family in one.named.family_of.values()]
         if len(parsed) < len(self.model.laws):
             return  # a law that could not be read may have them
         for parameter in self.model.parameters:
@@ -174,7 +164,7 @@ class _Building:
                 self.faults.add(parameter.line, parameter.column, message, suggest(parameter.name, used))
 
     def _check_cycles(self, parsed: list[_Parsed]) -> None:
-        parents = {one.source.variable: one.parents for one in parsed}
+        parents = {one.source.variable: one.named.parents for one in parsed}
         for one in parsed:
             cycle = _cycle_through(one.source.variable, parents)
             if cycle is not None:
@@ -183,15 +173,6 @@ class _Building:
                     one.source.line, one.source.column, message, "break it: a cause cannot follow its effect"
                 )
                 del parents[one.source.variable]  # so that each cycle is reported once
-
-
-def _reciprocal(scale: float) -> float:
-    """One over a unit's size, without the last bits that a division adds to a power of ten."""
-    return float(f"{1 / scale:.15g}")
-
-
-def _fitting(dimension: Dimension) -> str:
-    return "leave the unit out" if dimension == NUMBER else f"write a unit like {spell_dimension(dimension)}"
 
 
 def _cycle_through(start: str, parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from insitu.orchestrator.causal.graph import Blueprint
+from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.types import Plan, Role
 
@@ -15,6 +16,8 @@ def check_against(plan: Plan, blueprint: Blueprint) -> None:
     FaultyFile
         If a factor has no effect in the model, the goal's outcome has no law or its cause does not lead to
         it, or a law needs a parameter of the subject that the plan gives no level.
+    InputError
+        If a law becomes too large when its latent variables are put in.
     """
     faults = FaultList(plan.path)
     for factor in plan.factors:
@@ -35,6 +38,7 @@ def check_against(plan: Plan, blueprint: Blueprint) -> None:
                     f"add '{parent}' to factors of {plan.path}",
                 )
     raise_all(faults, model_faults)
+    blueprint.reduced()
 
 
 def _check_goal(plan: Plan, blueprint: Blueprint, faults: FaultList) -> None:
@@ -44,7 +48,13 @@ def _check_goal(plan: Plan, blueprint: Blueprint, faults: FaultList) -> None:
     if goal.outcome not in blueprint.laws:
         hint = f"add a law for it to {plan.model.path}"
         faults.add(goal.line, goal.column, f"the goal's outcome '{goal.outcome}' has no law", hint)
-    elif goal.cause not in blueprint.ancestors(goal.outcome):
-        causes = ", ".join(sorted(blueprint.ancestors(goal.outcome)))
-        message = f"in the model, '{goal.cause}' has no effect on '{goal.outcome}'"
-        faults.add(goal.line, goal.column, message, f"what has: {causes or 'nothing'}")
+        return
+    causes = blueprint.ancestors(goal.outcome)
+    for name in goal.named:
+        if name not in causes:
+            message = f"in the model, '{name}' has no effect on '{goal.outcome}'"
+            faults.add(goal.line, goal.column, message, f"what has: {', '.join(sorted(causes)) or 'nothing'}")
+    if isinstance(goal, EffectGoal) and blueprint.variables[goal.cause].role is Role.LATENT:
+        message = f"nothing can set or measure '{goal.cause}', so its effect cannot be told"
+        able = sorted(name for name in causes if blueprint.variables[name].role is not Role.LATENT)
+        faults.add(goal.line, goal.column, message, f"ask for the effect of {', '.join(able) or 'a variable'}")

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from insitu.orchestrator.causal.law import Law
+from insitu.orchestrator.causal.reduction import join, put_in
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan.hints import suggest
-from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.plan.types import Role, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,13 @@ class Blueprint:
         By name, in the model's order.
     laws
         By the variable that they give; a variable without a law is set from outside.
+    confounded
+        Pairs of variables that share a hidden cause: their noise is not independent.
     """
 
     variables: dict[str, Variable]
     laws: dict[str, Law]
+    confounded: tuple[tuple[str, str], ...] = ()
 
     def parents(self, name: str) -> tuple[str, ...]:
         """Variables in the law of `name`; empty without a law.
@@ -82,7 +86,7 @@ class Blueprint:
         yield from ready
 
     def do(self, names: Iterable[str]) -> Blueprint:
-        """The blueprint under intervention: each variable in `names` loses its law.
+        """The blueprint under intervention: each variable in `names` loses its law and its hidden causes.
 
         Raises
         ------
@@ -93,9 +97,34 @@ class Blueprint:
         -----
         Truncated factorisation: Pearl, Causality (2nd edition), equation 1.37.
         """
-        held = list(names)
+        held = set(names)
         self._check(held)
-        return replace(self, laws={name: law for name, law in self.laws.items() if name not in held})
+        return replace(
+            self,
+            laws={name: law for name, law in self.laws.items() if name not in held},
+            confounded=tuple(pair for pair in self.confounded if held.isdisjoint(pair)),
+        )
+
+    def reduced(self) -> Blueprint:
+        """The blueprint without the latent variables that have a law: each is put into the laws of its children.
+
+        A parameter of a latent variable stands in the law of each of its children. What several children have in
+        common beside it shows as a hidden common cause.
+
+        Raises
+        ------
+        InputError
+            If a law becomes too large.
+        """
+        hidden = [name for name in self.laws if self.variables[name].role is Role.LATENT]
+        if not hidden:
+            return self
+        order = self.topological_order()
+        return Blueprint(
+            {name: one for name, one in self.variables.items() if name not in hidden},
+            put_in(self.laws, order, hidden),
+            join(self.confounded, self.laws, order, hidden),
+        )
 
     def _check(self, names: Iterable[str]) -> None:
         for name in names:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import product
 
 from insitu.orchestrator.causal.expression import (
     Expression,
-    LawError,
+    Index,
+    Is,
     Name,
     Negative,
     Number,
     Power,
     Product,
     Sum,
-    names,
+    has_any,
     negate,
-    shown,
 )
 
 _ONE = Number(1.0)
@@ -42,55 +43,73 @@ class Term:
 
 
 def split(node: Expression, parameters: Collection[str]) -> tuple[Term, ...]:
-    """Split an expression that is linear in `parameters`.
+    """Split an expression into terms, each with one parameter as a plain factor, or with none.
 
-    Raises
-    ------
-    LawError
-        If it is not: at the first place that makes it so.
+    Returns
+    -------
+    tuple of Term
+        Empty if the expression is not linear in `parameters`.
     """
-    if not any(name.name in parameters for name in names(node)):
+    try:
+        return _split(node, frozenset(parameters))
+    except _CurvedError:
+        return ()
+
+
+class _CurvedError(Exception):
+    """A parameter stands where a linear expression has none."""
+
+
+def _split(node: Expression, parameters: frozenset[str]) -> tuple[Term, ...]:
+    if not has_any(node, parameters):
         return (Term(None, node, node.start),)
     match node:
         case Name(name=name):
             return (Term(name, _ONE, node.start),)
+        case Index():
+            return _split_index(node, parameters)
         case Negative(operand=operand):
-            return tuple(_negative(term) for term in split(operand, parameters))
+            return tuple(_negative(term) for term in _split(operand, parameters))
         case Sum(terms=addends, signs=signs):
             return tuple(
                 term if sign > 0 else _negative(term)
                 for addend, sign in zip(addends, signs, strict=True)
-                for term in split(addend, parameters)
+                for term in _split(addend, parameters)
             )
         case Product():
             return _split_product(node, parameters)
-        case Power(base=base, exponent=exponent):
-            if exponent == 1:
-                return split(base, parameters)
-            raise _not_linear(base, parameters, f"'{{}}' is raised to the power {exponent:g}")
-    raise _not_linear(node, parameters, f"'{{}}' is inside {shown(node)}")
+        case Power(base=base, exponent=Number(value=1.0)):
+            return _split(base, parameters)
+    raise _CurvedError
 
 
 def _negative(term: Term) -> Term:
     return Term(term.parameter, negate(term.coefficient, term.start), term.start)
 
 
-def _split_product(node: Product, parameters: Collection[str]) -> tuple[Term, ...]:
-    holders = [
-        index
-        for index, factor in enumerate(node.factors)
-        if any(name.name in parameters for name in names(factor))
-    ]
-    for index in holders:
-        if node.inverted[index]:
-            raise _not_linear(node.factors[index], parameters, "a term is divided by '{}'")
-    if len(holders) > 1:
-        first = next(name.name for name in names(node.factors[holders[0]]) if name.name in parameters)
-        raise _not_linear(node.factors[holders[1]], parameters, f"'{first}' is multiplied by '{{}}'")
+def _split_index(node: Index, parameters: frozenset[str]) -> tuple[Term, ...]:
+    """A parameter for each category is a sum: each parameter times 1 where its category is, else 0."""
+    terms: list[Term] = []
+    for choice, codes in zip(node.choices, product(*(range(len(one)) for one in node.categories)), strict=True):
+        here: tuple[Expression, ...] = tuple(
+            Is(variable, words[code], node.start, node.end, code, len(words))
+            for variable, words, code in zip(node.by, node.categories, codes, strict=True)
+        )
+        for term in _split(choice, parameters):
+            factors = here if term.coefficient == _ONE else (*here, term.coefficient)
+            whole = Product(factors, (False,) * len(factors), node.start, node.end)
+            terms.append(Term(term.parameter, whole if len(factors) > 1 else factors[0], node.start))
+    return tuple(terms)
+
+
+def _split_product(node: Product, parameters: frozenset[str]) -> tuple[Term, ...]:
+    holders = [index for index, factor in enumerate(node.factors) if has_any(factor, parameters)]
+    if len(holders) > 1 or node.inverted[holders[0]]:
+        raise _CurvedError
     at = holders[0]
     return tuple(
         Term(term.parameter, _replaced(node, at, term.coefficient), _start(node, term, at))
-        for term in split(node.factors[at], parameters)
+        for term in _split(node.factors[at], parameters)
     )
 
 
@@ -112,12 +131,3 @@ def _replaced(node: Product, at: int, coefficient: Expression) -> Expression:
     if len(kept) == 1:
         return kept[0][0]
     return Product(tuple(f for f, _ in kept), tuple(i for _, i in kept), node.start, node.end)
-
-
-def _not_linear(node: Expression, parameters: Collection[str], why: str) -> LawError:
-    culprit = next(name for name in names(node) if name.name in parameters)
-    return LawError(
-        f"not linear in its parameters; {why.format(culprit.name)}",
-        culprit.start,
-        "each addend may have one parameter, as a plain factor: a * x / y",
-    )

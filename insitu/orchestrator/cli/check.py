@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from insitu.orchestrator.cli import limits, machine
+from insitu.orchestrator.cli import limits, machine, previews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,18 +44,22 @@ def check(
         prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
         limited = limits.limits_of(prepared, folder)
         machine.try_sandbox(folder)
-    trials = experiment.design_trials(prepared.plan)
-    doubts = (*doubts_of(prepared, trials, inventoried), *limits.doubts(limited))
-    expected = machine.expected_duration(prepared, runs, len(trials))
+    trials = experiment.design_trials(prepared.plan, blueprint)
+    doubts = (*doubts_of(prepared, inventoried), *limits.doubts(limited))
+    foreseen = previews.preview(prepared)
+    expected = machine.expected_duration(prepared, runs, len(trials) if foreseen is None else foreseen.most)
     if as_json:
-        typer.echo(json.dumps(_document(prepared, trials, limited, expected, doubts), allow_nan=False))
+        document = _document(prepared, trials, limited, expected, doubts)
+        document["preview"] = previews.document(foreseen) if foreseen is not None else None
+        typer.echo(json.dumps(document, allow_nan=False))
         return
-    _show(prepared, trials, limited, expected)
+    _show(prepared, trials, limited, expected, previews.lines(foreseen, prepared.plan) if foreseen else ())
     for doubt in doubts:
         typer.echo(f"warning: {doubt}")
     found = count(len(doubts), "warning") if doubts else "nothing wrong found"
     command = shlex.join(["insitu", "run", str(plan), *_options(out, inventory, loaded.name)])
-    typer.echo(f"{found}; {count(len(trials), 'trial')} would run with: {command}")
+    trials_text = count(len(trials), "trial") if foreseen is None else f"at most {count(foreseen.most, 'trial')}"
+    typer.echo(f"{found}; {trials_text} would run with: {command}")
 
 
 def _options(out: Path | None, inventory: Path | None, name: str) -> Iterator[str]:
@@ -98,7 +102,11 @@ def _document(
 
 
 def _show(
-    prepared: Experiment, trials: Sequence[PlannedTrial], limited: limits.Limits, expected: Expected
+    prepared: Experiment,
+    trials: Sequence[PlannedTrial],
+    limited: limits.Limits,
+    expected: Expected,
+    foreseen: Sequence[str],
 ) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -108,7 +116,10 @@ def _show(
 
     units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
     console = Console(highlight=False)
-    console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials, {expected.text}")
+    more = " before the first look" if foreseen else ""
+    console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials{more}, {expected.text}")
+    for line in foreseen:
+        console.print(Text.assemble("  ", line), soft_wrap=True)
     for capability in prepared.capabilities:
         weak = f" (weaker: {capability.reason}; {capability.remedy})" if capability.weaker else ""
         console.print(Text.assemble(f"  {capability.variable} by {capability.mechanism}", (weak, "yellow")))

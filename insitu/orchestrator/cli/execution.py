@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from insitu.orchestrator.cli.interruption import Interruption
+from insitu.orchestrator.plan.goals import EffectGoal
 
 if TYPE_CHECKING:
+    from insitu.orchestrator.causal.graph import Blueprint
     from insitu.orchestrator.experiment import Experiment
-    from insitu.orchestrator.loop import Outcome
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.report.summary import Summary
+    from insitu.orchestrator.steering.endings import Outcome
     from insitu.orchestrator.store.encoding import Json
     from insitu.orchestrator.store.run import RunStore
 
@@ -55,7 +57,7 @@ def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
         if capability.weaker:
             facts[f"weaker_{capability.variable}"] = f"{capability.mechanism}: {capability.reason}"
     with RunStore.create(directory, plan.plan_source, plan.model_source, facts) as store:
-        store.plan_trials(experiment.design_trials(plan))
+        store.plan_trials(experiment.design_trials(plan, prepared.blueprint))
         _execute(prepared, store, quiet=quiet)
 
 
@@ -69,7 +71,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
         plan, blueprint = experiment.read_stored(store)
         _clean_node()
         store.reset_running()
-        if (ended := _ended(plan, store)) is not None:
+        if (ended := _ended(plan, blueprint, store)) is not None:
             if not _has_results(store):  # killed after the last trial, or no space was left for them
                 _store_results(store, ended)
             why = f": {ended.text}" if ended.text else ""
@@ -81,20 +83,21 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
             prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
         _refuse_crowd(prepared)
         if not store.trials():  # killed between making the directory and planning
-            store.plan_trials(experiment.design_trials(prepared.plan))
+            store.plan_trials(experiment.design_trials(prepared.plan, prepared.blueprint))
         _execute(prepared, store, quiet=quiet)
 
 
-def _ended(plan: Plan, store: RunStore) -> Outcome | None:
+def _ended(plan: Plan, blueprint: Blueprint, store: RunStore) -> Outcome | None:
     """How a run has ended that has no trial to execute any more; it needs nothing of the machine."""
-    from insitu.orchestrator.experiment import most_trials
-    from insitu.orchestrator.loop import ending_of, spent_s
+    from insitu.orchestrator.loop import spent_s
+    from insitu.orchestrator.steering.choice import most_trials, steering_of
     from insitu.orchestrator.store.ledger import Ledger
 
     ledger = Ledger(store.trials())
     if not ledger.total:  # killed before they were planned
         return None
-    return ending_of(plan, ledger, most_trials(plan, ledger.total), spent_s(store, ledger))
+    steering = steering_of(plan, blueprint, most_trials(plan, ledger.total))
+    return steering.advance(ledger, store.trials, spent_s(store, ledger)).outcome
 
 
 def _has_results(store: RunStore) -> bool:
@@ -170,7 +173,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     print_summary(summary)
     typer.echo(f"run:    {directory}")
     typer.echo(f"report: {directory / 'report.html'}")
-    _conclude(prepared, outcome, summary.analysis, directory)
+    _conclude(prepared.plan, outcome, summary, directory)
 
 
 def _require_nothing_held(run_id: str) -> None:
@@ -198,32 +201,32 @@ def _store_results(store: RunStore, outcome: Outcome) -> Summary:
     return summary
 
 
-def _conclude(prepared: Experiment, outcome: Outcome, analysis: object, directory: Path) -> None:
+def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -> None:
+    """End with the exit code that the outcome has, and say what to do next."""
     from insitu.orchestrator.errors import Aborted, GoalNotReached, NotIdentified
-    from insitu.orchestrator.estimation.analysis import Analysis
-    from insitu.orchestrator.loop import Ending
+    from insitu.orchestrator.steering.endings import Ending
 
-    assert isinstance(analysis, Analysis)
     hints = {
         Ending.BUDGET: "see the reasons above; a quieter machine, or a new run with a larger `budget`, may help",
         Ending.SUBJECT_FAILED: _remedy(outcome.text),
         Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
         Ending.INVALID: "see the reasons above; a quieter machine, other levels or a larger blast radius may help",
     }
+    hint = outcome.next_step or hints.get(outcome.ending)
     if outcome.ending is Ending.ABORTED:
-        raise Aborted(outcome.text, hint=hints[outcome.ending])
-    if outcome.ending is not Ending.COMPLETE:
-        raise GoalNotReached(outcome.text, hint=hints[outcome.ending], reason=outcome.ending.value)
-    if analysis.fit is None:
-        raise NotIdentified(analysis.problem, hint=analysis.remedy or None)
-    goal = prepared.plan.goal
-    if goal is None or goal.relative_half_width is None or analysis.effect is None:
+        raise Aborted(outcome.text, hint=hint)
+    if outcome.ending is Ending.REACHED:
         return
-    if analysis.effect.relative_half_width > goal.relative_half_width:
+    if outcome.ending is not Ending.COMPLETE:
+        raise GoalNotReached(outcome.text, hint=hint, reason=outcome.ending.value)
+    if summary.analysis.fit is None:
+        raise NotIdentified(summary.analysis.problem, hint=summary.analysis.remedy or None)
+    asked = plan.goal.relative_half_width if plan.goal is not None else None
+    if asked is not None and summary.answer is not None and summary.answer.half_width > asked:
+        what = "the effect" if isinstance(plan.goal, EffectGoal) else "what the goal asks for"
         raise GoalNotReached(
-            f"the effect is known to {analysis.effect.relative_half_width:.0%} only, "
-            f"not to the {goal.relative_half_width:.0%} asked for",
-            hint="raise `design.replicates`",
+            f"{what} is known to {summary.answer.half_width:.0%} only, not to the {asked:.0%} asked for",
+            hint="raise `design.replicates`, or have the trials chosen: `design: {kind: sequential}`",
             reason="budget",
         )
 

@@ -26,11 +26,13 @@ def summarise_store(store: RunStore) -> Summary:
     from insitu.orchestrator import experiment
     from insitu.orchestrator.estimation.analysis import analyse
     from insitu.orchestrator.report.summary import summarise
+    from insitu.orchestrator.steering.choice import answer_of
 
     plan, blueprint = experiment.read_stored(store)
     trials = store.trials()
     analysis = analyse(blueprint, trials, plan.goal)
-    return summarise(blueprint, trials, analysis, store.meta(), plan.goal, TOLERANCE)
+    found = answer_of(plan, blueprint, trials)
+    return summarise(blueprint, trials, analysis, store.meta(), plan.goal, TOLERANCE, found)
 
 
 def write_results(store: RunStore) -> Summary:

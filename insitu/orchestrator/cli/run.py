@@ -44,7 +44,7 @@ def run(
         return
     with machine.probe_folder(directory) as folder:
         prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
-        doubts = doubts_of(prepared, experiment.design_trials(prepared.plan), inventoried)
+        doubts = doubts_of(prepared, inventoried)
         machine.try_sandbox(folder)
     for doubt in doubts:
         typer.echo(f"warning: {doubt}", err=True)

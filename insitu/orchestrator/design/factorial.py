@@ -52,7 +52,7 @@ class Factorial:
 def assignments(plan: Plan) -> list[Assignment]:
     """Every combination of the factors' levels."""
     names = [factor.variable for factor in plan.factors]
-    free = _free(plan)
+    free = left_alone(plan)
     return [
         Assignment((*zip(names, levels, strict=True), *free))
         for levels in itertools.product(*(factor.levels for factor in plan.factors))
@@ -63,7 +63,7 @@ def baseline(plan: Plan) -> Assignment:
     """No intervention: throttles off, parameters at their first level."""
     rests = {factor.variable: _rest(plan, factor.variable) for factor in plan.factors}
     levels = ((f.variable, f.levels[0] if (rest := rests[f.variable]) is None else rest) for f in plan.factors)
-    return Assignment((*levels, *_free(plan)))
+    return Assignment((*levels, *left_alone(plan)))
 
 
 def count_trials(plan: Plan) -> int:
@@ -81,7 +81,7 @@ def _rest(plan: Plan, name: str) -> float | None:
     return plan.model.variables[name].rest if _is_set(plan, name) else None
 
 
-def _free(plan: Plan) -> tuple[tuple[str, float], ...]:
+def left_alone(plan: Plan) -> tuple[tuple[str, float], ...]:
     """Variables that could be set but are not factors."""
     factors = {factor.variable for factor in plan.factors}
     rests = {name: _rest(plan, name) for name in plan.model.variables if name not in factors}

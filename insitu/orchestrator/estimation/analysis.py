@@ -11,7 +11,8 @@ from insitu.orchestrator.estimation.curves import Curve, dose_response
 from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.estimation.queries import Effect, effect
 from insitu.orchestrator.estimation.refit import fit_law
-from insitu.orchestrator.plan.types import Goal, Role
+from insitu.orchestrator.plan.goals import EffectGoal, Goal
+from insitu.orchestrator.plan.types import Role
 from insitu.orchestrator.store.records import StoredTrial
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | No
     except GoalNotReached as error:
         return Analysis(outcome, None, error.message, error.hint or "")
     curves = dose_response(fit, law)
-    if goal is None:
+    if not isinstance(goal, EffectGoal):
         return Analysis(outcome, fit, curves=curves)
     try:
         support = fit.support_of(goal.cause)

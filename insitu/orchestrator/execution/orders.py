@@ -92,8 +92,9 @@ def order_for(plan: Plan, planned: PlannedTrial) -> TrialOrder:
             how = options.get(name, ())
             levels.append(SetLevel(name, variable.source or "", variable.unit, assigned[name], how))
         elif variable.role is Role.PARAMETER:
-            values[name] = spell_level(assigned[name], variable.unit)
-            parameters.append((name, assigned[name], variable.unit))
+            level = assigned[name]
+            values[name] = variable.spell(level) if variable.categories else spell_level(level, variable.unit)
+            parameters.append((name, level, variable.unit))
     subject, filled = plan.subject, tuple(values.items())
     return TrialOrder(
         planned=planned,

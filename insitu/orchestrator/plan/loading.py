@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +12,8 @@ from insitu.orchestrator.plan import located, resolve_plan
 from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
 from insitu.orchestrator.plan.resolve_blast_radius import resolve_blast_radius
+from insitu.orchestrator.plan.resolve_factors import FEW_POINTS, MANY_POINTS, resolve_factors, resolve_ranges
+from insitu.orchestrator.plan.resolve_goal import resolve_goal
 from insitu.orchestrator.plan.resolve_input import check_input
 from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
 from insitu.orchestrator.plan.resolve_network import check_network
@@ -18,6 +21,7 @@ from insitu.orchestrator.plan.schema import MODEL_REQUIRED, PLAN_REQUIRED, Model
 from insitu.orchestrator.plan.types import ModelText, Plan, Settable
 
 P = TypeVar("P")
+_WITHOUT_FACTORS = "the variables that trials set, each with its levels; a plan with a goal has those of its model"
 
 
 def load_plan(path: Path, *, settable: Mapping[str, Settable], designs: Collection[str] = ()) -> Plan:
@@ -50,20 +54,23 @@ def load_plan_text(
     model_path: Path,
     settable: Mapping[str, Settable],
     designs: Collection[str] = (),
+    priors: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Load a plan from the texts that a run directory keeps; the plan's ``model`` path is not followed.
+    """Load a plan from the texts that a run directory keeps; no path in them is followed.
 
     Parameters
     ----------
     plan_path, model_path
         Where the texts were found: shown in faults, not opened.
+    priors
+        Variable to the text of its law's prior, for the laws that have one.
 
     Raises
     ------
     FaultyFile
         With every fault of both texts.
     """
-    return _Loading(plan_path, settable, designs).from_texts(plan_source, model_source, model_path)
+    return _Loading(plan_path, settable, designs).from_texts(plan_source, model_source, model_path, priors or {})
 
 
 def load_model(path: Path, *, settable: Mapping[str, Settable]) -> ModelText:
@@ -82,10 +89,18 @@ def load_model(path: Path, *, settable: Mapping[str, Settable]) -> ModelText:
     return _sound(model).text
 
 
-def _model(source: str, faults: FaultList, settable: Mapping[str, Settable]) -> ResolvedModel | None:
+def _model(
+    source: str, faults: FaultList, settable: Mapping[str, Settable], priors: Mapping[str, str] | None = None
+) -> ResolvedModel | None:
     root = read_root(source, "model", faults)
     document = read_document(root, ModelDocument, MODEL_REQUIRED, faults) if root else None
-    return resolve_model(root, document, faults, settable) if root and document else None
+    if root is None or document is None:
+        return None
+    model = resolve_model(root, document, faults, settable, priors)
+    variables = root.entry("variables")
+    if variables is None or not isinstance(variables.value, located.Mapping):
+        return model
+    return replace(model, ranges=resolve_ranges(variables.value, document.variables or {}, model, faults))
 
 
 class _Loading:
@@ -112,11 +127,10 @@ class _Loading:
                 self.faults.at(entry.value, error.message, error.hint)
         return self._finish(source, model_source, root, document, model, model_faults)
 
-    def from_texts(self, plan_source: str, model_source: str, model_path: Path) -> Plan:
+    def from_texts(self, plan_source: str, model_source: str, model_path: Path, priors: Mapping[str, str]) -> Plan:
         model_faults = FaultList(model_path)
-        model = _model(
-            decode(model_source.encode("utf-8", "surrogatepass"), model_faults), model_faults, self.settable
-        )
+        model_text = decode(model_source.encode("utf-8", "surrogatepass"), model_faults)
+        model = _model(model_text, model_faults, self.settable, priors)
         root, document = self._document(decode(plan_source.encode("utf-8", "surrogatepass"), self.faults))
         return self._finish(plan_source, model_source, root, document, model, model_faults)
 
@@ -148,21 +162,27 @@ class _Loading:
         """Resolve every part that can be, for its faults; return the plan if none is missing."""
         nodes = {entry.key.text: entry.value for entry in root.entries}
         factors_node, subject_node, goal_node = nodes.get("factors"), nodes.get("subject"), nodes.get("goal")
+        of_model = factors_node is None and document.goal is not None and model.ranges
         factor_names = factors_node.keys() if isinstance(factors_node, located.Mapping) else ()
         factors, subject, goal = None, None, None
+        design = resolve_plan.resolve_design(nodes.get("design"), document, self.designs, self.faults)
         if isinstance(factors_node, located.Mapping):
-            factors = resolve_plan.resolve_factors(factors_node, document.factors or {}, model, self.faults)
+            points = FEW_POINTS if design.kind == "factorial" else MANY_POINTS
+            factors = resolve_factors(factors_node, document.factors or {}, model, self.faults, points=points)
             check_input(subject_node, factors_node, model, self.faults)
-            check_network(subject_node, factors_node, model, self.faults)
+        elif of_model:
+            factors, factor_names = model.ranges, tuple(factor.variable for factor in model.ranges)
+        elif factors_node is None:
+            self.faults.at(root, "the key 'factors' is missing", _WITHOUT_FACTORS)
+        check_network(subject_node, factor_names, model, self.faults)
         if isinstance(subject_node, located.Mapping):
             resolve_plan.check_commands(subject_node, factor_names, model, self.faults)
         if document.subject is not None:
             subject = resolve_plan.resolve_subject(document.subject)
         if document.goal is not None and isinstance(goal_node, located.Mapping):
-            goal = resolve_plan.resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
+            goal = resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
         guards = resolve_plan.resolve_guards(nodes.get("guards"), document.guards, self.faults)
         radius = resolve_blast_radius(nodes.get("blast_radius"), document.blast_radius, self.settable, self.faults)
-        design = resolve_plan.resolve_design(nodes.get("design"), document.design, self.designs, self.faults)
         if document.name is None or factors is None or subject is None:
             return None
         return Plan(

@@ -25,3 +25,6 @@ MEASUREMENTS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Measurement to base unit; ``""`` is a count. A pressure is the share of the trial's time spent stalled."""
+
+NODE = "node"
+"""What gives a variable with categories the name of the node on which the trial was executed."""

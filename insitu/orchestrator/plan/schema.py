@@ -9,9 +9,17 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
 from insitu.orchestrator.units import UnitError, dimension_of, parse_quantity
@@ -56,9 +64,12 @@ def quantity_of(text: str, unit: str) -> float:
     UnitError
         As `insitu.orchestrator.units.parse_quantity`.
     """
-    if re.fullmatch(_NUMBER, text.strip()):
-        return parse_quantity(float(text), unit)
-    return parse_quantity(text, unit)
+    return parse_quantity(float(text) if is_bare(text) else text, unit)
+
+
+def is_bare(text: str) -> bool:
+    """Whether a quantity is a number without a unit."""
+    return re.fullmatch(_NUMBER, text.strip()) is not None
 
 
 def _positive(unit: str) -> AfterValidator:
@@ -83,6 +94,23 @@ _AS_CONDITION = WithJsonSchema(
         "type": "string",
         "pattern": rf"^\s*({'|'.join(map(re.escape, HOST_QUANTITIES))})\s*[<>]=?\s*[^<>=\s]",
         "examples": ["host.cpu.pressure_avg10 > 80%", "host.memory.available < 2 GB"],
+    }
+)
+CATEGORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
+MAX_CATEGORIES = 100
+_WORD = {"type": ["string", "number"], "pattern": CATEGORY}
+_AS_CATEGORIES = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "array", "items": _WORD, "minItems": 2, "maxItems": MAX_CATEGORIES},
+            {
+                "type": "object",
+                "additionalProperties": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                "minProperties": 2,
+                "maxProperties": MAX_CATEGORIES,
+            },
+        ],
+        "examples": [["ssd", "hdd"], {"large": ["worker-1", "worker-2"], "small": ["worker-3"]}],
     }
 )
 Argument = Annotated[str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})]
@@ -121,7 +149,20 @@ class SubjectDocument(Document):
     """Environment variables added to a minimal environment; values may hold the placeholders of commands."""
 
 
-class FactorDocument(Document):
+class LevelsDocument(Document):
+    """Levels of one variable: listed, or spread over a range."""
+
+    levels: Annotated[tuple[Quantity, ...], Field(min_length=1)] | None = None
+    """Levels to set, each once; 'unlimited' leaves a throttle off."""
+    range: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
+    """Lowest and highest level."""
+    scale: Literal["linear", "log"] = "linear"
+    """How the levels are spread over the range."""
+    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] | None = None
+    """How many levels the range is spread into, both ends included; by default 3 for a factorial, else 5."""
+
+
+class FactorDocument(LevelsDocument):
     """The levels of one variable: listed, or spread over a range."""
 
     model_config = ConfigDict(
@@ -136,23 +177,36 @@ class FactorDocument(Document):
         }
     )
 
-    levels: Annotated[tuple[Quantity, ...], Field(min_length=1)] | None = None
-    """Levels to set, each once; 'unlimited' leaves a throttle off."""
-    range: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
-    """Lowest and highest level."""
-    scale: Literal["linear", "log"] = "linear"
-    """How the levels are spread over the range."""
-    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 3
-    """How many levels the range is spread into, both ends included."""
     with_: Annotated[dict[str, object], Field(alias="with")] = {}
     """How an injector that has options is to bring the levels about."""
 
 
-class GoalDocument(Document):
-    """The question, and how precisely it is to be answered."""
+GOALS = ("effect", "prediction", "parameters", "comparison", "causes")
+"""What a goal can ask for; each goal asks for one."""
+Place = dict[str, Quantity]
 
-    effect: Annotated[str, Field(pattern=r"^\s*\w+\s*->\s*\w+\s*$")]
-    """Cause and outcome, as in 'cpu_cores -> runtime'."""
+
+class GoalDocument(Document):
+    """The question, and how precisely it is to be answered: exactly one of effect, prediction, ..."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in GOALS]})
+
+    effect: Annotated[str, Field(pattern=r"^\s*\w+\s*->\s*\w+\s*$")] | None = None
+    """Cause and outcome, as in 'cpu_cores -> runtime': how much the outcome changes with the cause."""
+    prediction: str | None = None
+    """The outcome whose mean is to be predicted, at the levels under at."""
+    parameters: str | None = None
+    """The variable whose law's parameters are all to be estimated."""
+    comparison: str | None = None
+    """The variable whose law is to be compared with the one under rival."""
+    causes: str | None = None
+    """The outcome whose causes are to be ranked by their effect over what trials may set."""
+    between: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
+    """The two levels of the cause between which its effect lies; by default the ends of its factor."""
+    at: Place | tuple[Place, ...] | None = None
+    """Levels of variables; a prediction may have several such places in a list."""
+    rival: str | None = None
+    """The right side of another law for the outcome."""
     relative_half_width: Annotated[float, Field(gt=0)] | None = None
     """Half width of the interval, relative to the estimate, at which the question counts as answered."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
@@ -162,12 +216,17 @@ class GoalDocument(Document):
 class DesignDocument(Document):
     """How levels are given to trials."""
 
-    kind: str = Field(default="factorial", examples=["factorial"])
-    """The design; 'factorial' tries every combination of levels."""
+    kind: str | None = Field(default=None, examples=["factorial", "sequential"])
+    """The design: 'sequential' chooses trials as it goes, until the goal is reached; 'factorial' tries every
+    combination of levels. By default sequential where the goal asks for a precision or a comparison."""
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 2
     """Trials per combination of levels, one in each block."""
     baseline_replicates: Annotated[int, Field(ge=0, le=10_000)] = 1
     """Trials per block without any intervention."""
+    trials: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Trials of a design that is told how many, replicates and baseline trials apart."""
+    batch: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Trials between two refits of a sequential design; by default it follows from the number of parameters."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of the run's only random generator."""
 
@@ -261,16 +320,20 @@ class PlanDocument(Document):
     """How much of the node this experiment may take; the node's inventory may allow less."""
 
 
-class VariableDocument(Document):
-    """A vertex of the causal model, with exactly one of role, set_by and measured_by."""
+class VariableDocument(LevelsDocument):
+    """A vertex of the causal model, with exactly one of role, set_by and measured_by.
+
+    The levels of one that trials can set are those of plans that have no factors.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
-            "oneOf": [{"required": ["role"]}, {"required": ["set_by"]}, {"required": ["measured_by"]}]
+            "oneOf": [{"required": ["role"]}, {"required": ["set_by"]}, {"required": ["measured_by"]}],
+            "allOf": [{"oneOf": [{"required": ["unit"]}, {"required": ["categories"]}]}],
         }
     )
 
-    unit: Unit
+    unit: Unit | None = None
     """Unit of the variable: B, s, core, fraction and their quotients; '' for a count."""
     role: Literal["parameter", "latent"] | None = None
     """parameter: substituted into the subject's commands; latent: given by its law alone."""
@@ -278,13 +341,56 @@ class VariableDocument(Document):
     """The injector's variable that holds it."""
     measured_by: str | None = Field(default=None, examples=["wall_time", "cpu_time", "read_bytes"])
     """The measurement that gives it."""
+    categories: Annotated[object, _AS_CATEGORIES] = None
+    """Words that the variable has in the place of numbers; for kinds of nodes, each with its nodes."""
+
+
+class _OrText:
+    """In the schema, text may stand for the whole document."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+
+class LawDocument(Document):
+    """A law with what is said about it; a text by itself is the law alone."""
+
+    law: str
+    """The expression that gives the variable; a name that is not a variable is a parameter to estimate."""
+    link: Literal["identity", "log"] = "identity"
+    """What the expression gives: the mean, or its natural logarithm in base units."""
+    noise: Literal["normal", "gamma", "lognormal"] = "normal"
+    """How trials spread about the mean: evenly, or in proportion to it."""
+    fit: Literal["least_squares", "robust", "quantile", "clustered", "mixed"] = "least_squares"
+    """How the parameters are found."""
+    quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The quantile that the law gives, with fit: quantile."""
+    prior: Annotated[str, Field(min_length=1)] | None = None
+    """A run, or its fitted.json, that says what is known of the parameters before; relative to this file."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, data: object) -> object:
+        if isinstance(data, dict):
+            return data
+        if isinstance(data, str):
+            return {"law": data}
+        raise PydanticCustomError("string_type", "expected text")
 
 
 class ParameterDocument(Document):
-    """How the estimate of a law's parameter is reported."""
+    """What is known of a law's parameter, and how its estimate is reported."""
 
-    unit: Unit
-    """Unit of the estimate, such as 'core*s/GB'."""
+    unit: Unit | None = None
+    """Unit of the estimate, such as 'core*s/GB', and of the bare numbers here; by default base units."""
+    low: Quantity | None = None
+    """The least that the parameter can be; 0 for one that cannot be negative."""
+    high: Quantity | None = None
+    """The most that the parameter can be."""
+    start: Quantity | None = None
+    """Where the search for it starts, in a law that is not linear in its parameters."""
 
 
 class ModelDocument(Document):
@@ -296,10 +402,14 @@ class ModelDocument(Document):
     """Version of this format."""
     variables: Annotated[dict[str, VariableDocument], Field(min_length=1)] | None = None
     """Name to variable."""
-    laws: dict[str, str] | None = None
-    """Variable to the expression that gives it; a name that is not a variable is a parameter to estimate."""
+    laws: dict[str, Annotated[LawDocument, _OrText()]] | None = None
+    """Variable to the law that gives it: an expression, or a mapping with more about it."""
     parameters: dict[str, ParameterDocument] = {}
-    """Parameter to the unit it is reported in; optional."""
+    """Parameter of a law to its unit and its bounds; optional."""
+    constants: dict[str, Quantity] = {}
+    """Name to a known quantity, such as '128 MB', that laws may call by that name."""
+    confounded: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=2)], ...] = ()
+    """Pairs of variables with a common cause that is not in the model."""
 
 
 class NodeDocument(Document):
@@ -320,7 +430,7 @@ class InventoryDocument(Document):
     """Host name to what is known of the node; 'default' is for all that are not named."""
 
 
-PLAN_REQUIRED = ("name", "subject", "model", "factors")
+PLAN_REQUIRED = ("name", "subject", "model")
 MODEL_REQUIRED = ("variables", "laws")
 INVENTORY_REQUIRED = ("nodes",)
 """Keys that a file must have; checked by the loader, so that the rest of the file is still looked at."""

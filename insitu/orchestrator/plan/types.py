@@ -1,114 +1,53 @@
-"""What a plan and a model say, after loading: frozen, in base units, every name resolved."""
+"""What a plan says, after loading: frozen, in base units, every name resolved.
+
+What a model says is here too, so that their users need one module.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from insitu.injectors.options import Option, Options
+from insitu.injectors.options import Options
 from insitu.orchestrator.plan.blast_radius import BlastRadius
+from insitu.orchestrator.plan.goals import Goal
 from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
+from insitu.orchestrator.plan.model_types import (
+    Category,
+    Constant,
+    Given,
+    LawText,
+    ModelText,
+    ParameterText,
+    PriorText,
+    Role,
+    Settable,
+    Variable,
+)
 
-
-class Role(StrEnum):
-    """How a variable of the model gets its value in a trial."""
-
-    PARAMETER = "parameter"
-    """The subject's own: substituted into its arguments and environment as ``{name}``."""
-    SET = "set"
-    """Held by an injector."""
-    MEASURED = "measured"
-    """Read off the finished trial."""
-    LATENT = "latent"
-    """Neither set nor measured; given by its law alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settable:
-    """What a plan needs to know of a variable that an injector sets.
-
-    Attributes
-    ----------
-    rest
-        The level that asks for nothing: infinity for a cap, 0 for what is added, ``None`` where there is none.
-    words
-        Levels that have a name, ``unlimited`` apart.
-    options
-        What a plan may say beside the level.
-    """
-
-    unit: str
-    rest: float | None = math.inf
-    words: Mapping[str, float] = field(default_factory=dict)
-    options: tuple[Option, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A vertex of the causal model.
-
-    Attributes
-    ----------
-    name
-        Identifier used in laws and factors.
-    unit
-        Unit as the model writes it; values are floats in its base units.
-    role
-        How it gets its value.
-    source
-        The injector's variable (``cpu.cores``) for `Role.SET`, the measurement (``wall_time``) for
-        `Role.MEASURED`, else ``None``.
-    settable
-        What its injector says, for `Role.SET`, else ``None``.
-    line, column
-        Where the model declares it; 0 if it was not read from a file.
-    """
-
-    name: str
-    unit: str
-    role: Role
-    source: str | None = None
-    settable: Settable | None = None
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
-
-    @property
-    def rest(self) -> float | None:
-        """The level of no intervention, for `Role.SET`; ``None`` where every level is one."""
-        return math.inf if self.settable is None else self.settable.rest
-
-
-@dataclass(frozen=True, slots=True)
-class LawText:
-    """A law as written: the variable it gives, its right side, and where that stands in the file."""
-
-    variable: str
-    text: str
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterUnit:
-    """The unit that the model asks a law's parameter to be reported in."""
-
-    name: str
-    unit: str
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class ModelText:
-    """A model file after loading, before its laws are parsed (that is ``causal``'s work)."""
-
-    path: Path
-    variables: dict[str, Variable]
-    laws: tuple[LawText, ...]
-    parameters: tuple[ParameterUnit, ...] = ()
+__all__ = [
+    "Budget",
+    "Category",
+    "Condition",
+    "Constant",
+    "DesignSpec",
+    "Factor",
+    "Given",
+    "Goal",
+    "Guards",
+    "LawText",
+    "ModelText",
+    "ParameterText",
+    "Plan",
+    "PriorText",
+    "Probe",
+    "Relation",
+    "Role",
+    "Settable",
+    "Subject",
+    "Variable",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,26 +103,8 @@ class Factor:
     column: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What the user wants to know, and how precisely.
-
-    Attributes
-    ----------
-    relative_half_width
-        Half width of the interval relative to the estimate; ``None`` if no precision is asked for.
-    confidence
-        Between 0.5 and 1.
-    line, column
-        Where the plan states it; 0 if it was not read from a file.
-    """
-
-    cause: str
-    outcome: str
-    relative_half_width: float | None
-    confidence: float
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
+SEQUENTIAL = "sequential"
+"""The kind of design that chooses its trials as it goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +114,15 @@ class DesignSpec:
     Attributes
     ----------
     kind
-        ``factorial``; later kinds register under the same key.
+        ``factorial``, ``sequential`` or another that is registered.
     replicates
-        Trials per assignment; one in each block.
+        Of a design that is fixed beforehand: trials per assignment; one in each block.
     baseline_replicates
         Trials per block without any intervention.
+    trials
+        Of a design that is told how many: without replicates and baseline trials.
+    batch
+        Trials between two refits, of a design that is chosen as it goes; ``None``: by the number of parameters.
     seed
         Seed of the run's only random generator.
     """
@@ -205,6 +130,8 @@ class DesignSpec:
     kind: str = "factorial"
     replicates: int = 2
     baseline_replicates: int = 1
+    trials: int | None = None
+    batch: int | None = None
     seed: int = 1
 
 

@@ -26,6 +26,7 @@ def run_document(summary: Summary) -> dict[str, Json]:
         "answer": {"headline": summary.headline, "conditions": summary.conditions},
         "goal": asdict(summary.goal) if summary.goal is not None else None,
         "effect": asdict(analysis.effect) if analysis.effect is not None else None,
+        "found": asdict(summary.answer) if summary.answer is not None else None,
         "law": summary.law,
         "outcome": summary.outcome,
         "fit": asdict(analysis.fit) if analysis.fit is not None else None,

@@ -10,8 +10,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.estimation.analysis import Analysis
-from insitu.orchestrator.plan.types import Goal, Variable
-from insitu.orchestrator.report.answers import effect_conditions, effect_text
+from insitu.orchestrator.estimation.answer import Answer
+from insitu.orchestrator.plan.goals import EffectGoal, Goal
+from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.report import goals
 from insitu.orchestrator.report.facts import Fact, gather_facts
 from insitu.orchestrator.report.wording import count, join, p_text, percent
 from insitu.orchestrator.store.encoding import Json
@@ -87,6 +89,7 @@ class Summary:
     law: str
     goal: Goal | None
     analysis: Analysis
+    answer: Answer | None
     variables: tuple[Variable, ...]
     edges: tuple[EdgeSummary, ...]
     levels: tuple[LevelSummary, ...]
@@ -120,11 +123,14 @@ def summarise(
     meta: Mapping[str, Json],
     goal: Goal | None = None,
     tolerance: float | None = None,
+    answer: Answer | None = None,
 ) -> Summary:
     """Gather what a report shows.
 
     Parameters
     ----------
+    answer
+        To the goal; ``None`` without a goal, or with the reason in the analysis.
     meta
         The run's facts; ``name``, ``status`` and ``reason`` are shown at the top, the others as provenance.
     tolerance
@@ -132,18 +138,20 @@ def summarise(
     """
     states = {state.value: sum(trial.state is state for trial in trials) for state in TrialState}
     levels = _level_summaries(trials)
+    units = {name: variable.unit for name, variable in blueprint.variables.items()}
     status = str(meta.get("status") or ("complete" if _complete(states) else "incomplete"))
     edges = [EdgeSummary(parent, name) for name, law in blueprint.laws.items() for parent in law.parents]
     return Summary(
         name=str(meta.get("name") or "experiment"),
         status=status,
-        headline=_headline(analysis, states),
-        conditions=_conditions(analysis, meta),
-        reasons=tuple(_reasons(analysis, states, levels, goal)),
+        headline=_headline(analysis, states, goal, answer, units),
+        conditions=_conditions(analysis, meta, goal, answer, units),
+        reasons=tuple(_reasons(analysis, states, levels, goal, answer)),
         outcome=analysis.outcome,
         law=f"{analysis.outcome} = {blueprint.laws[analysis.outcome].text}",
         goal=goal,
         analysis=analysis,
+        answer=answer,
         variables=tuple(blueprint.variables.values()),
         edges=tuple(edges),
         levels=levels,
@@ -158,9 +166,11 @@ def _complete(states: Mapping[str, int]) -> bool:
     return not (states["planned"] or states["running"]) and states["valid"] > 0
 
 
-def _headline(analysis: Analysis, states: Mapping[str, int]) -> str:
-    if analysis.effect is not None:
-        return effect_text(analysis.effect)
+def _headline(
+    analysis: Analysis, states: Mapping[str, int], goal: Goal | None, answer: Answer | None, units: dict[str, str]
+) -> str:
+    if goal is not None and answer is not None:
+        return goals.headline(goal, answer, units)
     if analysis.fit is not None:
         return f"The law of {analysis.outcome} is fitted to {count(analysis.fit.n, 'trial')}"
     finished = sum(states[name] for name in FINISHED)
@@ -169,12 +179,12 @@ def _headline(analysis: Analysis, states: Mapping[str, int]) -> str:
     return f"No answer: {analysis.problem}"
 
 
-def _conditions(analysis: Analysis, meta: Mapping[str, Json]) -> str:
+def _conditions(
+    analysis: Analysis, meta: Mapping[str, Json], goal: Goal | None, answer: Answer | None, units: dict[str, str]
+) -> str:
     parts = []
-    if analysis.effect is not None:
-        parts.append(effect_conditions(analysis.effect))
-    if analysis.effect_problem:
-        parts.append(f"The goal's effect is not answered: {analysis.effect_problem}")
+    if goal is not None and answer is not None:
+        parts.append(goals.conditions(goal, answer, units))
     if analysis.fit is None and analysis.remedy:
         parts.append(f"{analysis.remedy[0].upper()}{analysis.remedy[1:]}")
     if meta.get("reason"):
@@ -218,7 +228,11 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
 
 
 def _reasons(
-    analysis: Analysis, states: Mapping[str, int], levels: Sequence[LevelSummary], goal: Goal | None
+    analysis: Analysis,
+    states: Mapping[str, int],
+    levels: Sequence[LevelSummary],
+    goal: Goal | None,
+    answer: Answer | None,
 ) -> list[Reason]:
     reasons = [_trials_reason(states), _levels_reason(levels)]
     fit = analysis.fit
@@ -253,10 +267,11 @@ def _reasons(
     if normal is not None and normal < 0.01:
         text = f"Look for outliers ({p_text(normal)}): prediction intervals are approximate."
         reasons.append(Reason(Standing.WARNING, "Residuals not normal", text))
-    if goal is not None and goal.relative_half_width is not None and analysis.effect is not None:
-        reached = analysis.effect.relative_half_width <= goal.relative_half_width
-        found, asked = percent(analysis.effect.relative_half_width), percent(goal.relative_half_width)
-        text = f"The effect is known to ± {found}; the goal asks for ± {asked}."
+    if goal is not None and goal.relative_half_width is not None and answer is not None:
+        reached = answer.half_width <= goal.relative_half_width
+        found, asked = percent(answer.half_width), percent(goal.relative_half_width)
+        what = "The effect is" if isinstance(goal, EffectGoal) else "What the goal asks for is"
+        text = f"{what} known to ± {found}; the goal asks for ± {asked}."
         title = "Precision reached" if reached else "Precision not reached"
         reasons.append(Reason(Standing.GOOD if reached else Standing.WARNING, title, text))
     return reasons

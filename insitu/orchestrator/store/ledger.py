@@ -5,8 +5,23 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable
 
-from insitu.orchestrator.store.records import PlannedTrial, StoredTrial, TrialRecord, TrialState
+from insitu.orchestrator.store.records import (
+    LevelVerdict,
+    PlannedTrial,
+    StoredTrial,
+    TrialRecord,
+    TrialState,
+)
 from insitu.orchestrator.store.states import SPOILT
+
+_MOST_DISTURBED = 9
+"""Of the attempts at one planned trial that others disturbed; more, and it counts like any that came out badly."""
+
+
+def was_disturbed(record: TrialRecord) -> bool:
+    """Whether a trial is invalid through no fault of its levels: others took what it needed."""
+    missed = any(level.verdict is LevelVerdict.MISSED for level in record.levels)
+    return record.state is TrialState.INVALID and not missed
 
 
 class Ledger:
@@ -25,11 +40,13 @@ class Ledger:
         self._states: dict[int, TrialState] = {}
         self._chains: dict[int, list[int]] = {}
         self._waiting: list[tuple[int, int]] = []
+        self._disturbed: set[int] = set()
+        self.disturbed_in_a_row = 0
         self.executed_s = 0.0
         for stored in trials:
             self._add(stored.planned, stored.state)
             if stored.record is not None:
-                self.executed_s += stored.record.duration_s
+                self._note(stored.record)
 
     def _add(self, planned: PlannedTrial, state: TrialState) -> None:
         self._planned[planned.trial] = planned
@@ -54,7 +71,13 @@ class Ledger:
         """Take in a stored result."""
         self._states[record.trial] = record.state
         self._waiting.remove((self._planned[record.trial].block, record.trial))
+        self._note(record)
+
+    def _note(self, record: TrialRecord) -> None:
         self.executed_s += record.duration_s
+        if was_disturbed(record):
+            self._disturbed.add(record.trial)
+        self.disturbed_in_a_row = self.disturbed_in_a_row + 1 if was_disturbed(record) else 0
 
     @property
     def next(self) -> PlannedTrial | None:
@@ -90,13 +113,19 @@ class Ledger:
     def to_replace(self, most: int) -> list[PlannedTrial]:
         """Trials that came out badly and have no replacement yet, `most` per planned trial.
 
-        An aborted one does not count towards `most`: it says nothing about its levels. Aborted ones come first,
-        since no other may take the place that they have left in the budget.
+        An aborted one does not count towards `most`, nor one that others disturbed until there are many of them:
+        they say nothing about their levels. Aborted ones come first, since no other may take the place that they
+        have left in the budget.
         """
-        last = [chain[-1] for chain in self._chains.values() if self._tried(chain) <= most]
+        last = [chain[-1] for chain in self._chains.values() if self._blamed(chain) <= most]
         bad = [trial for trial in last if self._states[trial] in SPOILT]
         bad.sort(key=lambda trial: self._states[trial] is not TrialState.ABORTED)
         return [self._planned[trial] for trial in bad]
+
+    def _blamed(self, chain: list[int]) -> int:
+        """Attempts that speak against a trial's own levels."""
+        disturbed = sum(trial in self._disturbed for trial in chain)
+        return self._tried(chain) - min(disturbed, _MOST_DISTURBED)
 
     def _tried(self, trials: Iterable[int]) -> int:
         return sum(self._states[trial] is not TrialState.ABORTED for trial in trials)

@@ -1,4 +1,4 @@
-"""Samples of a trial over time, as Parquet; the one door to pyarrow."""
+"""Samples of a trial over time, as Parquet; with `tables` the door to pyarrow."""
 
 from __future__ import annotations
 

@@ -1,0 +1,139 @@
+"""When an experiment that chooses its trials ends, and what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+_PATIENCE = 3
+"""Batches without a valid trial after which an experiment has stalled."""
+_WINDOW = 5
+"""Looks over which an interval has to become narrower, and by how much more trials should have narrowed it."""
+_HOPED = 0.3
+_PROGRESS = 0.25
+"""Share of that narrowing below which there is no progress."""
+_MISFIT_ALPHA = 0.05
+"""Probability that a right law is rejected at any of its looks."""
+
+
+class Stop(StrEnum):
+    """Why a sequential experiment ends."""
+
+    REACHED = "reached"
+    """Every number that the goal asks for is known as precisely as it asks."""
+    BUDGET = "budget"
+    """The budget was used up before that."""
+    STALLED = "stalled"
+    """Trials come out badly, or further ones do not narrow the intervals."""
+    MODEL_REJECTED = "model_rejected"
+    """The law misses by more than replicates differ, and by more than the precision asked for."""
+    UNIDENTIFIABLE = "unidentifiable"
+    """No trial that the plan allows could answer the goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """What a test of lack of fit says at one look.
+
+    Attributes
+    ----------
+    relative_size
+        Typical deviation of the law from the mean of replicates, relative to the outcome's mean.
+    sentence
+        Which term is missing, as far as that can be told.
+    """
+
+    p_value: float
+    relative_size: float
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The state of an experiment after a batch.
+
+    Attributes
+    ----------
+    trials
+        Valid ones so far.
+    half_width
+        The worst relative half width of what the goal asks for; infinite while nothing is fitted.
+    """
+
+    trials: int
+    half_width: float
+    misfit: Misfit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """That an experiment ends here: why, and what the user can do next."""
+
+    stop: Stop
+    text: str
+    next_step: str
+
+
+def judge(looks: Sequence[Look], asked: float | None, tolerated: float) -> Ruling | None:
+    """Whether an experiment ends after its latest look; budgets are the caller's.
+
+    Parameters
+    ----------
+    looks
+        All so far, in order.
+    asked
+        The relative half width of the goal; ``None`` if it asks for none.
+    tolerated
+        A misfit of the law that is smaller than this part of the outcome does not reject it.
+    """
+    if not looks:
+        return None
+    now = looks[-1]
+    if (rejected := _rejection(now, len(looks), tolerated)) is not None:
+        return rejected
+    if asked is not None and now.half_width <= asked:
+        return Ruling(
+            Stop.REACHED,
+            f"known to ± {now.half_width:.1%} after {now.trials} valid trials; the goal asks for ± {asked:.1%}",
+            "ask further with `insitu whatif`, or see the report",
+        )
+    return _stall(looks, asked)
+
+
+def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
+    """Reject a law whose misfit matters; the probability of a false alarm is spent over all looks."""
+    misfit = now.misfit
+    allowed = _MISFIT_ALPHA / (looks * (looks + 1))  # sums to the whole over endlessly many looks
+    if misfit is None or misfit.p_value >= allowed or misfit.relative_size <= tolerated:
+        return None
+    text = (
+        f"the law misses the means of replicates by {misfit.relative_size:.1%} of the outcome, "
+        f"which chance does not explain (p = {misfit.p_value:.2g})"
+    )
+    return Ruling(
+        Stop.MODEL_REJECTED, text, misfit.sentence or "add what is missing to the law, and run the plan again"
+    )
+
+
+def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:
+    now = looks[-1]
+    if len(looks) > _PATIENCE and now.trials == looks[-1 - _PATIENCE].trials:
+        return Ruling(
+            Stop.STALLED,
+            f"no trial of the last {_PATIENCE} batches was valid",
+            "see the reasons of the invalid trials: a quieter machine, or other levels, may help",
+        )
+    if asked is None or len(looks) <= _WINDOW or not math.isfinite(looks[-1 - _WINDOW].half_width):
+        return None
+    then = looks[-1 - _WINDOW]
+    hoped = 1 - math.sqrt(then.trials / now.trials)
+    if hoped > _HOPED and 1 - now.half_width / then.half_width < _PROGRESS * hoped:
+        return Ruling(
+            Stop.STALLED,
+            f"{now.trials - then.trials} further valid trials did not narrow the interval "
+            f"(± {then.half_width:.1%}, now ± {now.half_width:.1%})",
+            "trials differ more than the first ones did: look for drift or disturbance in the report",
+        )
+    return None

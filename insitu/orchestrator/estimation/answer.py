@@ -1,0 +1,117 @@
+"""The answer to a plan's goal, from fitted laws: it ends an experiment, is reported, and makes the exit code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.causal.law import Law
+from insitu.orchestrator.causal.target import Target, Wanted
+from insitu.orchestrator.estimation.fit import Fit
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One number that the goal asks for, in the unit in which it is reported.
+
+    Attributes
+    ----------
+    relative_half_width
+        Half the interval's width over the size of the number, or of the largest where causes are compared; infinite
+        for zero, or where the trials do not tell.
+    problem
+        Why it is not known; empty if it is.
+    """
+
+    wanted: Wanted
+    value: float
+    low: float
+    high: float
+    relative_half_width: float
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the goal asks for, as far as the trials tell it.
+
+    Attributes
+    ----------
+    confidence
+        Of each interval.
+    inflation
+        What plain intervals were multiplied by, since the trials ended when they were narrow enough.
+    """
+
+    parts: tuple[Part, ...]
+    confidence: float
+    inflation: float = 1.0
+
+    @property
+    def half_width(self) -> float:
+        """The worst relative half width; infinite without any part."""
+        return max((part.relative_half_width for part in self.parts), default=math.inf)
+
+
+def answer(target: Target, fits: Mapping[str, Fit], confidence: float, inflation: float = 1.0) -> Answer:
+    """Answer a goal from the fits of all laws that it needs.
+
+    Parameters
+    ----------
+    fits
+        By the variable that the law gives.
+    inflation
+        As `insitu.orchestrator.design.looks.Looks` has it; 1 for an experiment of a fixed size.
+    """
+    from scipy import stats
+
+    laws = target.composite.laws
+    whole = {law.variable: _Whole.of(law, fits[law.variable]) for law in laws}
+    values = {name: one.values for name, one in whole.items()}
+    found, slopes = target.values(values), target.gradients(values)
+    variances = np.zeros(len(target.wanted))
+    unknown: list[list[str]] = [[] for _ in target.wanted]
+    for name, rows in slopes.items():
+        variances += np.einsum("kp,pq,kq->k", rows, whole[name].covariance, rows)
+        for index, row in enumerate(rows):
+            unknown[index] += [one for one, slope in zip(whole[name].names, row, strict=True) if slope and one]
+    df = min(fits[law.variable].df for law in laws)
+    halves = inflation * float(stats.t.ppf((1 + confidence) / 2, df)) * np.sqrt(np.maximum(variances, 0.0))
+    parts = (
+        _part(one, float(value), float(half), float(size), missing)
+        for one, value, half, size, missing in zip(
+            target.wanted, found, halves, target.sizes(values), unknown, strict=True
+        )
+    )
+    return Answer(tuple(parts), confidence, inflation)
+
+
+def _part(wanted: Wanted, value: float, half: float, size: float, unknown: Sequence[str]) -> Part:
+    if unknown or not math.isfinite(value):
+        why = f"{' and '.join(unknown)} was not estimated" if unknown else "the law is not defined there"
+        return Part(wanted, math.nan, -math.inf, math.inf, math.inf, why)
+    ends = sorted(((value - half) * wanted.scale, (value + half) * wanted.scale))
+    relative = half / size if size else math.inf
+    return Part(wanted, value * wanted.scale, ends[0], ends[1], relative)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A fit brought to all the parameters of its law: those that were not estimated are zero, and named."""
+
+    values: Array
+    covariance: Array
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(law: Law, fit: Fit) -> _Whole:
+        place = {name: index for index, name in enumerate(law.parameters)}
+        at = [place[estimate.name] for estimate in fit.estimates]
+        values, covariance = np.zeros(len(place)), np.zeros((len(place), len(place)))
+        values[at] = [estimate.base for estimate in fit.estimates]
+        covariance[np.ix_(at, at)] = np.array(fit.covariance)
+        return _Whole(values, covariance, tuple(n if n in fit.not_estimated else "" for n in law.parameters))

@@ -1,0 +1,264 @@
+"""A sequential design on a subject whose law is known: what ends it, what it answers, and that it resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.simulated import SimulatedNode, Truth, record_of
+from insitu.injectors.confinement import NO_CAPS
+from insitu.injectors.demand import Demand
+from insitu.orchestrator import experiment, loop
+from insitu.orchestrator.causal.graph import Blueprint
+from insitu.orchestrator.errors import FaultyFile
+from insitu.orchestrator.estimation.answer import Answer
+from insitu.orchestrator.execution.orders import TrialOrder, TrialOutcome
+from insitu.orchestrator.plan.blast_radius import allowed
+from insitu.orchestrator.plan.types import Plan
+from insitu.orchestrator.radius import Radius
+from insitu.orchestrator.steering.choice import answer_of, most_trials
+from insitu.orchestrator.steering.endings import Ending, Outcome
+from insitu.orchestrator.steering.sequential import given_up
+from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial, TrialState
+from insitu.orchestrator.store.run import RunStore
+from tests import plans
+from tests.injectors import nodes
+from tests.told_node import Watcher
+
+MODEL = """\
+variables:
+  size: {unit: B, role: parameter}
+  rate: {unit: B/s, set_by: disk.read_rate}
+  cores: {unit: core, set_by: cpu.cores}
+  runtime: {unit: s, measured_by: wall_time}
+laws:
+  runtime: c + a * size / rate + b * size / cores
+parameters:
+  b: {unit: core*s/MB}
+"""
+PLAN = """\
+name: simulated
+subject: {command: [sleep, "{size}"]}
+model: model.yaml
+factors:
+  cores: {range: [0.2, 1.0]}
+  rate: {levels: [10 MB/s, 20 MB/s, 40 MB/s]}
+  size: {levels: [8 MB, 16 MB, 32 MB]}
+goal: {effect: cores -> runtime, relative_half_width: 0.1}
+design: {kind: sequential, seed: 3}
+budget: {trials: 60}
+"""
+NOISE_S = 0.15
+TRUE_EFFECT_S = 0.03e-6 * 8e6 * (1 / 1.0 - 1 / 0.2)
+
+
+def truth(levels: Mapping[str, float], rng: np.random.Generator, noise_s: float = NOISE_S) -> dict[str, float]:
+    work_s = 0.1 + levels["size"] / levels["rate"] + 0.03e-6 * levels["size"] / levels["cores"]
+    return {"wall_time": work_s + rng.normal(0, noise_s)}
+
+
+@dataclass(frozen=True)
+class Ended:
+    outcome: Outcome
+    plan: Plan
+    blueprint: Blueprint
+    trials: tuple[StoredTrial, ...]
+
+    @property
+    def answer(self) -> Answer:
+        found = answer_of(self.plan, self.blueprint, self.trials)
+        assert found is not None
+        return found
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Execute a plan on a simulated subject, with the real loop and a real store."""
+
+    def execute(
+        plan: str = PLAN, model: str = MODEL, truth: Truth = truth, kind: type[SimulatedNode] = SimulatedNode
+    ) -> Ended:
+        loaded, blueprint = experiment.read(plans.write(tmp_path / "plan", plan, model))
+        node = kind(blueprint.variables, truth, np.random.default_rng(11))
+        with RunStore.create(tmp_path / "run", loaded.plan_source, loaded.model_source, {}) as store:
+            outcome = loop.execute(prepared(loaded, blueprint), store, node, Watcher(), node.clock, node.pause)  # type: ignore[arg-type]
+            return Ended(outcome, loaded, blueprint, store.trials())
+
+    return execute
+
+
+def prepared(plan: Plan, blueprint: Blueprint) -> experiment.Experiment:
+    radius = Radius(allowed(plan.blast_radius, None), NO_CAPS, Demand())
+    return experiment.Experiment(plan, blueprint, (), (), most_trials(plan, 0), radius, nodes.node())
+
+
+def with_goal(goal: str, more: str = "") -> str:
+    return PLAN.replace("{effect: cores -> runtime, relative_half_width: 0.1}", goal) + more
+
+
+def test_it_ends_when_the_goal_is_reached_with_fewer_trials_than_all_combinations(run: Run) -> None:
+    ended = run()
+    assert ended.outcome.ending is Ending.REACHED, ended.outcome
+    (effect,) = ended.answer.parts
+    assert effect.low < TRUE_EFFECT_S < effect.high
+    assert effect.relative_half_width <= 0.1
+    assert len(ended.trials) < 5 * 3 * 3
+    assert ended.outcome.text.startswith("known to ± ")
+
+
+def test_batches_are_blocks_and_one_trial_in_seven_is_a_check(run: Run) -> None:
+    ended = run(with_goal("{effect: cores -> runtime, relative_half_width: 0.03}"))
+    blocks = [trial.planned.block for trial in ended.trials]
+    assert blocks == sorted(blocks)
+    assert set(blocks) == set(range(1, max(blocks) + 1))
+    at_rest = [trial for trial in ended.trials if trial.planned.baseline]
+    assert 1 <= len(at_rest) <= 0.2 * len(ended.trials)
+
+
+def test_the_budget_of_trials(run: Run) -> None:
+    plan = with_goal("{effect: cores -> runtime, relative_half_width: 0.001}").replace("trials: 60", "trials: 17")
+    ended = run(plan)
+    assert ended.outcome.ending is Ending.BUDGET
+    assert len(ended.trials) == 17
+    assert "the goal asks for ± 0.1%" in ended.outcome.text
+    assert "larger `budget`" in ended.outcome.next_step
+
+
+def test_the_budget_of_time(run: Run) -> None:
+    plan = with_goal("{effect: cores -> runtime, relative_half_width: 0.001}").replace("trials: 60", "time: 40 s")
+    ended = run(plan)
+    assert ended.outcome.ending is Ending.BUDGET
+    assert "the budget of time is used up" in ended.outcome.text
+    durations = [trial.record.duration_s for trial in ended.trials if trial.record is not None]
+    assert sum(durations) > 40
+    assert sum(durations[:-1]) <= 40
+
+
+def test_a_law_that_does_not_hold_is_rejected(run: Run) -> None:
+    def bent(levels: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
+        missing_s = 1.2 / levels["cores"] ** 2 * (levels["size"] / 3.2e7) ** 2
+        return {"wall_time": truth(levels, rng)["wall_time"] + missing_s}
+
+    ended = run(with_goal("{effect: cores -> runtime, relative_half_width: 0.02}"), truth=bent)
+    assert ended.outcome.ending is Ending.MODEL_REJECTED, ended.outcome
+    assert "the law misses the means of replicates" in ended.outcome.text
+    assert ended.outcome.next_step
+
+
+def test_trials_that_never_come_out_stall_it(run: Run) -> None:
+    class Broken(SimulatedNode):
+        def run_trial(self, order: TrialOrder) -> TrialOutcome:
+            outcome = super().run_trial(order)
+            return replace(outcome, record=replace(outcome.record, state=TrialState.INVALID, reasons=("missed",)))
+
+    ended = run(kind=Broken)
+    assert ended.outcome.ending is Ending.STALLED
+    assert ended.outcome.text == "no trial of the last 3 batches was valid"
+
+
+@pytest.mark.parametrize(
+    ("goal", "known"),
+    [
+        ("{prediction: runtime, at: {cores: 0.5, rate: 20 MB/s, size: 16 MB}, relative_half_width: 0.05}", [1.86]),
+        (
+            "{prediction: runtime, at: [{cores: 0.2, rate: 10 MB/s, size: 8 MB}, "
+            "{cores: 1.0, rate: 40 MB/s, size: 32 MB}], relative_half_width: 0.1}",
+            [2.1, 1.86],
+        ),
+        ("{parameters: runtime, relative_half_width: 0.5}", [0.1, 1.0, 0.03]),
+        ("{causes: runtime, relative_half_width: 0.2}", [-1.92, -1.2, 2.4]),
+    ],
+)
+def test_every_kind_of_goal_is_reached(run: Run, goal: str, known: list[float]) -> None:
+    ended = run(with_goal(goal), truth=partial(truth, noise_s=0.02))
+    assert ended.outcome.ending is Ending.REACHED, ended.outcome
+    parts = ended.answer.parts
+    assert all(part.low < value < part.high for part, value in zip(parts, known, strict=True)), parts
+    assert max(part.relative_half_width for part in parts) <= float(goal.rpartition(": ")[2].rstrip("}"))
+
+
+def test_a_run_that_is_killed_anywhere_goes_on_as_it_would_have(run: Run, tmp_path: Path) -> None:
+    """The trials of a run that stops after each trial and is opened again are those of one that does not."""
+    whole = run()
+    node = SimulatedNode(whole.blueprint.variables, truth, np.random.default_rng(11))
+
+    class Killed(Exception):
+        pass
+
+    class Fragile(Watcher):
+        def ended(self, record: object, ledger: object) -> None:
+            raise Killed
+
+    with RunStore.create(tmp_path / "again", whole.plan.plan_source, whole.plan.model_source, {}) as store:
+        outcome: Outcome | None = None
+        while outcome is None:
+            try:
+                outcome = loop.execute(
+                    prepared(whole.plan, whole.blueprint),
+                    store,
+                    node,  # type: ignore[arg-type]
+                    Fragile(),
+                    node.clock,
+                    node.pause,
+                )
+            except Killed:
+                continue
+        assert store.trials() == whole.trials
+    assert outcome == whole.outcome
+
+
+def test_a_level_that_is_never_held_is_given_up_and_planned_around(run: Run) -> None:
+    class CannotSlow(SimulatedNode):
+        def run_trial(self, order: TrialOrder) -> TrialOutcome:
+            outcome = super().run_trial(order)
+            levels = tuple(_missed(level) for level in outcome.record.levels)
+            if levels == outcome.record.levels:
+                return outcome
+            record = replace(outcome.record, levels=levels, state=TrialState.INVALID, reasons=("cores missed",))
+            return replace(outcome, record=record)
+
+    ended = run(kind=CannotSlow)
+    assert given_up(ended.trials) == {"cores": frozenset({0.2})}
+    asked = [trial.planned.assignment.as_dict()["cores"] for trial in ended.trials]
+    assert 3 <= asked.count(0.2) <= 8
+    assert ended.outcome.ending is Ending.REACHED, ended.outcome
+
+
+def _missed(level: LevelRecord) -> LevelRecord:
+    if level.variable == "cores" and level.requested == 0.2:
+        return replace(level, achieved=0.25, verdict=LevelVerdict.MISSED)
+    return level
+
+
+def test_what_is_missing_in_a_plan_is_said(tmp_path: Path) -> None:
+    text = PLAN.replace("goal: {effect: cores -> runtime, relative_half_width: 0.1}\n", "")
+    text = text.replace("budget: {trials: 60}\n", "")
+    with pytest.raises(FaultyFile) as caught:
+        experiment.read(plans.write(tmp_path, text, MODEL))
+    said = str(caught.value)
+    assert "a sequential design needs a goal" in said
+    assert "a sequential design needs a budget" in said
+
+
+def test_a_goal_with_a_precision_and_nothing_else_is_sequential(tmp_path: Path) -> None:
+    plan, _ = experiment.read(
+        plans.write(tmp_path, PLAN.replace("design: {kind: sequential, seed: 3}\n", ""), MODEL)
+    )
+    assert plan.design.kind == "sequential"
+    assert len(plan.factors[0].levels) == 5
+
+
+def test_records_of_a_simulated_node_are_what_the_loop_stores(run: Run) -> None:
+    ended = run()
+    first = ended.trials[0]
+    assert first.record is not None
+    again = record_of(first.planned, ended.blueprint.variables, first.record.measurements)
+    assert again.levels == first.record.levels
