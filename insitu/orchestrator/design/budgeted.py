@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,15 +121,43 @@ class _Shop:
         """Exchange until nothing helps."""
         if (softened := self._criterion.softened()) is not self._criterion:
             start = list(_Shop(self._space, softened, self._prices, self._budget).climb(start).trials)
-        basket = self._filled(self._afresh(tuple(start)))
+        basket = self._afresh(self._filled(self._afresh(tuple(start))).trials)
         for _ in range(_MOST_PASSES):
             before = basket.trials
-            for candidate in sorted(set(before)):
-                if candidate in basket.trials:
-                    basket = self._exchanged(basket, candidate)
+            basket = self._pass(basket, self._swapped)
+            if basket.trials == before:
+                basket = self._pass(basket, self._refilled)
             if basket.trials == before:
                 break
         return basket
+
+    def _pass(self, basket: _Basket, change: Callable[[_Basket, int], _Basket]) -> _Basket:
+        """Change the basket by one trial of each candidate in it, where that helps."""
+        for candidate in sorted(set(basket.trials)):
+            if candidate not in basket.trials:
+                continue
+            changed = change(basket, candidate)
+            if self.progress.is_better(basket.loss, changed.loss):
+                verified = self._afresh(self._filled(changed).trials)
+                basket = verified if self.progress.is_better(basket.loss, verified.loss) else basket
+        return basket
+
+    def _swapped(self, basket: _Basket, candidate: int) -> _Basket:
+        """The basket with the best trial that can be paid for one of a candidate."""
+        losses = basket.knowledge.losses(self._criterion, leaving=self._space.rows[candidate])
+        left = basket.left + float(self._prices[candidate])
+        best = int(np.argmin(np.where(self._prices <= left, losses, np.inf)))
+        if not self.progress.is_better(basket.loss, float(losses[best])):
+            return basket
+        trials = list(basket.trials)
+        trials[trials.index(candidate)] = best
+        return self._afresh(tuple(trials))
+
+    def _refilled(self, basket: _Basket, candidate: int) -> _Basket:
+        """The basket with the trials that tell most per second for one of a candidate."""
+        trials = list(basket.trials)
+        trials.remove(candidate)
+        return self._filled(self._afresh(tuple(trials)))
 
     def _afresh(self, trials: tuple[int, ...]) -> _Basket:
         """The basket with these trials, without the rounding of many steps."""
@@ -136,16 +165,6 @@ class _Shop:
         knowledge = Knowledge.of(self._space.rows, self._space.information + flat.T @ flat, self._criterion)
         left = self._budget * (1 + _ROUNDING) - float(self._prices[list(trials)].sum())
         return _Basket(trials, knowledge, left, self._criterion.loss(knowledge.covariance))
-
-    def _exchanged(self, basket: _Basket, candidate: int) -> _Basket:
-        """The best basket with one trial of a candidate less, and others for it."""
-        trials = list(basket.trials)
-        trials.remove(candidate)
-        without = self._afresh(tuple(trials))
-        losses = basket.knowledge.losses(self._criterion, leaving=self._space.rows[candidate])
-        swapped = int(np.argmin(np.where(self._prices <= without.left, losses, np.inf)))
-        best = min(self._filled(self._afresh((*trials, swapped))), self._filled(without), key=lambda one: one.loss)
-        return self._afresh(best.trials) if self.progress.is_better(basket.loss, best.loss) else basket
 
     def _filled(self, basket: _Basket) -> _Basket:
         """The basket, with the trials that tell most per second for what is left."""

@@ -132,9 +132,7 @@ class Coordinates:
     def value(self, criterion: Criterion, loss: float) -> float:
         """The criterion's value in the parameters themselves, where its loss in these coordinates is `loss`."""
         if self.parameters < len(self.transform):
-            targets = criterion.targets(len(self.transform)) / self.scale[:, None]
-            told = np.linalg.norm(self.silent @ targets, axis=0) <= RANK_TOLERANCE * np.linalg.norm(
-                targets, axis=0
-            )
-            return criterion.value(loss if targets.shape[1] and told.all() else math.inf)
+            asked = criterion.asked(len(self.transform)) / self.scale[:, None]
+            told = np.linalg.norm(self.silent @ asked, axis=0) <= RANK_TOLERANCE * np.linalg.norm(asked, axis=0)
+            return criterion.value(loss if asked.shape[1] and told.all() else math.inf)
         return criterion.value(loss, 2 * float(np.linalg.slogdet(self.transform)[1]))

@@ -204,17 +204,18 @@ class Search:
                 among = allowed if len(self._of_setting) > 1 else None
                 losses = knowledge.losses(criterion, leaving=leaving, others=others, among=among)
                 losses[(held[allowed] >= self._most) & (allowed != candidate)] = math.inf
-                best = int(np.argmin(losses))
-                if not progress.is_better(loss, float(losses[best])):
+                best = int(allowed[np.argmin(losses)])
+                entering = others.innovation(self._space.rows[best])
+                exchanged = information + entering.T @ entering - leaving.T @ leaving
+                reached = criterion.loss(inverse(exchanged))
+                if not progress.is_better(loss, reached):
                     stays.add(candidate)
                     continue
-                block[place] = int(allowed[best])
+                block[place] = best
                 held[candidate] -= 1
-                held[block[place]] += 1
-                entering = others.innovation(self._space.rows[block[place]])
-                information = information + entering.T @ entering - leaving.T @ leaving
+                held[best] += 1
+                information, loss, moved = exchanged, reached, True
                 knowledge = Knowledge.of(self._space.rows, information, criterion)
-                loss, moved = criterion.loss(knowledge.covariance), True
                 stays.clear()
         return moved
 
