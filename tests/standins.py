@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.causal.graph import Edge
 from insitu.orchestrator.plan.law_kinds import Bounds, Link, Method, Noise
 from insitu.orchestrator.plan.types import PriorText, Role, Variable
 from insitu.orchestrator.store.records import (
@@ -87,9 +88,10 @@ def _one_by_one(levels: Mapping[str, Array]) -> list[dict[str, float]]:
 class StandInBlueprint:
     variables: dict[str, Variable]
     laws: dict[str, StandInLaw]
+    confounded: tuple[tuple[str, str], ...] = ()
 
-    def edges(self) -> tuple[tuple[str, str], ...]:
-        return tuple((parent, law.variable) for law in self.laws.values() for parent in law.parents)
+    def edges(self) -> tuple[Edge, ...]:
+        return tuple(Edge(parent, law.variable) for law in self.laws.values() for parent in law.parents)
 
     def reduced(self) -> StandInBlueprint:
         return self

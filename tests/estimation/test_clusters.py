@@ -50,11 +50,11 @@ def test_it_is_the_bias_reduced_estimate_written_out() -> None:
         meat += np.outer(score, score)
         directions.append((np.eye(25) - hat)[:, own] @ root @ rows[own] @ inverse)
     assert found.covariance == pytest.approx(inverse @ meat @ inverse)
+    assert found.dfs is not None
     for parameter in range(2):
         products = np.array([one[:, parameter] for one in directions])
         eigenvalues = np.linalg.eigvalsh(products @ products.T)
         df = eigenvalues.sum() ** 2 / (eigenvalues**2).sum()
-        assert found.dfs is not None
         assert found.dfs[parameter] == pytest.approx(min(3, df))
     assert found.df == pytest.approx(found.dfs.min())
 
