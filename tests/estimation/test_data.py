@@ -79,7 +79,8 @@ def test_nodes_days_blocks_and_order_are_told_apart() -> None:
     trials = trials_of(
         {"x": [1, 2, 3, 4]}, [1.0, 2, 3, 4], nodes=list("abab"), days=[0, 0, 1, 1], blocks=[1, 1, 2, 2]
     )
-    late = replace(trials[0], record=replace(trials[0].record, started_at=2e9))  # type: ignore[type-var]
+    assert trials[0].record is not None
+    late = replace(trials[0], record=replace(trials[0].record, started_at=2e9))
     data = gather(LINE.law, [late, *trials[1:]], LINE.variables)
     assert data.nodes.tolist() == [0, 1, 0, 1]
     assert data.days.tolist() == [0, 1, 2, 2]

@@ -64,7 +64,7 @@ def test_two_runs_are_worth_what_all_their_trials_are() -> None:
     )
     assert fit.df == pytest.approx(both.df, rel=0.1)  # 22 and 22 more, and not 22
     assert fit.prior is not None
-    assert fit.prior.share == pytest.approx(0.5, abs=0.15)  # each run has its own estimate of the noise
+    assert fit.prior.share == pytest.approx(0.5, abs=0.15)
     assert fit.prior.source == "runs/first"
 
 
@@ -166,7 +166,7 @@ def test_two_priors_are_combined_by_their_information() -> None:
 
 
 def text_of(fit: Fit) -> str:
-    document = {"format": "insitu-fit", "version": 2, "fits": [as_document(fit)], "not_fitted": []}
+    document = {"format": "insitu-fit", "version": 2, "fits": [as_document(fit)], "not_fitted": [], "graph": None}
     return json.dumps(document)
 
 
