@@ -224,3 +224,47 @@ def test_every_command_refuses_a_goal_out_of_reach(tmp_path: Path, command: list
     assert done.returncode == 2
     assert "do not tell c and a apart, since input_size stands at one level" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+SEQUENTIAL_PLAN = """\
+name: simulated
+subject: {command: [sleep, "{size}"]}
+model: model.yaml
+factors:
+  cores: {levels: [0.5, 1]}
+  size: {levels: [1, 2]}
+goal: {effect: cores -> runtime, relative_half_width: 0.1}
+budget: {trials: TRIALS}
+"""
+
+
+def prepared_from(folder: Path, plan: str, model: str) -> experiment.Experiment:
+    loaded, blueprint = experiment.read(plans.write(folder, plan, model))
+    return experiment.prepare(loaded, blueprint, folder)
+
+
+@pytest.mark.root
+def test_a_budget_too_small_for_the_first_look(tmp_path: Path) -> None:
+    model = MODEL.replace("LAW", "c + a * size / cores")
+    small = prepared_from(tmp_path, SEQUENTIAL_PLAN.replace("TRIALS", "5"), model)
+    with pytest.raises(InputError) as caught:
+        doubts_of(small, None)
+    assert caught.value.message.endswith(
+        "plan.yaml:7:16: a budget of 5 trials is too few for a law of 2 parameters: "
+        "the first look at its precision takes 7"
+    )
+    assert caught.value.hint == "raise budget.trials to 7 or more"
+    doubts_of(prepared_from(tmp_path, SEQUENTIAL_PLAN.replace("TRIALS", "7"), model), None)
+
+
+@pytest.mark.root
+def test_a_hidden_cause_of_a_mediator_and_the_outcome(tmp_path: Path) -> None:
+    laws = "c + b * work\n  work: d + e * size / cores\nconfounded: [[work, runtime]]"
+    model = MODEL.replace("LAW", laws).replace(
+        "variables:\n", "variables:\n  work: {unit: s, measured_by: cpu_time}\n"
+    )
+    mixed = prepared_from(tmp_path, SEQUENTIAL_PLAN.replace("TRIALS", "30"), model)
+    with pytest.raises(InputError) as caught:
+        doubts_of(mixed, None)
+    assert "'work' and 'runtime' share a hidden cause" in caught.value.message
+    assert caught.value.hint == "give 'runtime' a law in what trials set, without 'work'"

@@ -1,7 +1,7 @@
 """Benchmarks, and what they are held to: ``python -m experiments.benchmarks [NAME ...]``.
 
 Without names all of them; ``interventions`` stands for those about levels and what it costs to hold them,
-``causal`` for those about fits. The exit status is 1 if a target was missed.
+``causal`` for those about what is planned, fitted and answered. The exit status is 1 if a target was missed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from experiments.benchmarks import (
     designs,
     disturbance,
     fits,
+    identification,
     levels,
     network,
+    next_batch,
     orchestration,
     prediction,
     queries,
@@ -39,12 +41,14 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "apply_undo": apply_undo.main,
     "disturbance": disturbance.main,
     "fits": fits.main,
+    "identification": identification.main,
+    "next_batch": next_batch.main,
     "designs": designs.main,
     "queries": queries.main,
 }
 GROUPS = {
     "interventions": ("levels", "network", "anomalies", "apply_undo", "disturbance"),
-    "causal": ("fits", "designs", "queries"),
+    "causal": ("identification", "fits", "next_batch", "queries", "designs"),
 }
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -185,7 +186,7 @@ def _loaded(folder: Path, case: Case, seed: int) -> tuple[Plan, Blueprint]:
 def _sequential(plan: Plan, blueprint: Blueprint, node: SimulatedNode) -> int:
     steering = steering_of(plan, blueprint, MOST_TRIALS)
     trials: list[StoredTrial] = []
-    while (step := steering.advance(Ledger(trials), lambda done=trials: tuple(done), 0.0)).outcome is None:
+    while (step := steering.advance(Ledger(trials), partial(tuple, trials), 0.0)).outcome is None:
         trials += [node.stored(planned) for planned in step.trials]
     if step.outcome.ending is not Ending.REACHED:
         return MOST_TRIALS

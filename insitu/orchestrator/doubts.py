@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from insitu.injectors.options import Schedule
+from insitu.orchestrator.causal.target import target_of
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
+from insitu.orchestrator.design.sequential import first_batch_size
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
 from insitu.orchestrator.experiment import possible_trials
 from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
-from insitu.orchestrator.plan.types import Factor, Plan
+from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan
+from insitu.orchestrator.reasoning import reason_about
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
@@ -40,13 +43,17 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
     InputError
         If the plan has a goal, and no result of these trials could answer it.
     """
+    reasoning = reason_about(experiment.plan, experiment.blueprint)
+    if reasoning is not None and reasoning.obstacle:
+        raise InputError(f"{_goal_place(experiment.plan)}{reasoning.obstacle}", hint=reasoning.remedy)
+    _check_budget(experiment)
     trials = possible_trials(experiment.plan, experiment.blueprint)
     return (*_about_the_fit(experiment, trials), *_about_windows(experiment, inventory))
 
 
 def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
     plan, variables = experiment.plan, experiment.blueprint.variables
-    law = experiment.blueprint.laws[outcome_of(experiment.blueprint, plan.goal)]
+    law = experiment.blueprint.reduced().laws[outcome_of(experiment.blueprint, plan.goal)]
     likely = forecast(law, trials, variables)
     if not (at_best := forecast(law, trials, variables, at_best=True)).can_be_fitted:
         doubt = _no_fit(law.variable, at_best, plan)
@@ -61,6 +68,22 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
         yield Doubt(f"{name} of the law of {law.variable} is not estimated: {term} is zero in every trial")
     if isinstance(plan.goal, EffectGoal):
         yield from _about_the_cause(plan, plan.goal.cause, trials)
+
+
+def _check_budget(experiment: Experiment) -> None:
+    """A sequential design looks for the first time when the noise is known a little."""
+    plan = experiment.plan
+    if plan.design.kind != SEQUENTIAL or plan.goal is None or plan.budget.trials is None:
+        return
+    composite = target_of(plan.goal, experiment.blueprint.reduced(), plan.factors).composite
+    least = first_batch_size(composite)
+    if plan.budget.trials < least:
+        parameters = max(len(law.parameters) for law in composite.laws)
+        raise InputError(
+            f"{_goal_place(plan)}a budget of {plan.budget.trials} trials is too few for a law of "
+            f"{_counted(parameters, 'parameter')}: the first look at its precision takes {least}",
+            hint=f"raise budget.trials to {least} or more",
+        )
 
 
 def _goal_place(plan: Plan) -> str:

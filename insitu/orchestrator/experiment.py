@@ -90,6 +90,7 @@ def read_stored(store: RunStore) -> tuple[Plan, Blueprint]:
         store.model_source,
         plan_path=directory / "plan.yaml",
         model_path=directory / "model.yaml",
+        priors=store.priors,
         settable=settable(),
         designs=_designs(),
     )

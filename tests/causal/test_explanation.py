@@ -43,7 +43,7 @@ def test_an_intervention() -> None:
     assert say(READING, "cpu_cores", "runtime", settable="cpu_cores", set_before="input_size") == [
         "runtime follows from cpu_cores directly and through reading_time.",
         "cpu_cores and reading_time share a hidden cause, so that data alone mix the effect with it; "
-        "setting cpu_cores removes that.",
+        "setting cpu_cores itself always removes that.",
         "Smallest set of interventions: cpu_cores.",
         "The answer is for given levels of input_size.",
     ]
@@ -136,7 +136,7 @@ def test_trials_of_two_kinds() -> None:
 def test_a_hidden_cause_with_a_name() -> None:
     assert say("contention -> x -> y, contention -> y", hidden="contention", settable="x")[1] == (
         "x and y both follow from contention, which is not measured, so that data alone mix the effect with it; "
-        "setting x removes that."
+        "setting x itself always removes that."
     )
 
 

@@ -55,6 +55,20 @@ def test_batches_add_up_to_nearly_the_design_made_at_once() -> None:
     assert np.linalg.slogdet(known)[1] > 17.9504 - 0.1
 
 
+@pytest.mark.parametrize("trials_so_far", [1e3, 1e6, 1e9])
+def test_however_much_is_known_the_best_trial_is_chosen(trials_so_far: float) -> None:
+    rows = np.random.default_rng(7).normal(size=(60, 3))
+    effect = np.array([1.0, -2.0, 0.5])
+    known = trials_so_far * information_of(rows) / len(rows)
+    covariance = np.linalg.inv(known)
+    for goal, gradient in (
+        (d_optimal(), covariance),
+        (c_optimal(effect), covariance @ np.outer(effect, effect) @ covariance),
+    ):
+        slopes = np.einsum("mp,pq,mq->m", rows, gradient, rows)
+        assert set(next_batch(rows, 3, goal, information=known).trials) <= set(np.argsort(-slopes)[:3].tolist())
+
+
 def test_nothing_is_random() -> None:
     rows = random_rows(3, 200, 4)
     assert next_batch(rows, 6, d_optimal()) == next_batch(rows, 6, d_optimal())

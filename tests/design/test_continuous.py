@@ -161,5 +161,7 @@ def test_wrong_shapes_are_refused() -> None:
     for rows in (np.zeros((0, 3)), np.zeros(3), np.array([[1.0, np.inf]])):
         with pytest.raises(ValueError, match="candidates"):
             best_possible(rows, 3, d_optimal())
+    with pytest.raises(ValueError, match="says anything"):
+        best_possible(np.zeros((4, 3)), 3, d_optimal())
     with pytest.raises(ValueError, match="information"):
         best_possible(linear_law(), 3, d_optimal(), information=np.eye(2))

@@ -102,6 +102,7 @@ def test_steps_of_rank_one_lead_to_what_is_computed_afresh(criterion: Criterion,
     afresh = Knowledge.of(candidates, information_of(left), criterion)
     assert stepped.covariance == pytest.approx(afresh.covariance, rel=1e-7, abs=1e-9)
     assert stepped.spread == pytest.approx(afresh.spread, rel=1e-7, abs=1e-9)
+    assert stepped.slopes == pytest.approx(afresh.slopes, rel=1e-7, abs=1e-9)
     assert stepped.projections == pytest.approx(afresh.projections, rel=1e-7, abs=1e-9)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from insitu.orchestrator.causal.blueprint import Law, build_blueprint
 from insitu.orchestrator.causal.expression import Array
@@ -16,6 +17,8 @@ from insitu.orchestrator.estimation.solution import Task
 from insitu.orchestrator.plan.types import LawText, ModelText, Role, Variable
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial
 from tests.standins import trial_of
+
+Column = Sequence[float] | npt.NDArray[Any]
 
 Y = Variable("y", "", Role.MEASURED, "y")
 
@@ -27,7 +30,7 @@ class Made:
     law: Law
     variables: dict[str, Variable]
 
-    def task(self, columns: Mapping[str, Sequence[float]], observed: Sequence[float], **more: Any) -> Task:
+    def task(self, columns: Mapping[str, Any], observed: Column, **more: Any) -> Task:
         data = gather(self.law, trials_of(columns, observed, **more), self.variables)
         return Task(self.law, data, self.variables)
 
@@ -40,10 +43,10 @@ def made(text: str, parents: Sequence[str] = ("x",), **law: Any) -> Made:
 
 
 def trials_of(
-    columns: Mapping[str, Sequence[float]],
-    observed: Sequence[float],
+    columns: Mapping[str, Any],
+    observed: Column,
     *,
-    nodes: Sequence[str] | None = None,
+    nodes: Sequence[str] | npt.NDArray[Any] | None = None,
     days: Sequence[int] | None = None,
     blocks: Sequence[int] | None = None,
     uncertainty: Mapping[str, float] | None = None,
@@ -53,6 +56,8 @@ def trials_of(
 
     Parameters
     ----------
+    columns
+        Variable to its level in each trial.
     days
         Numbers of days, from the same first one.
     uncertainty

@@ -217,8 +217,8 @@ def test_a_state_survives_json_to_the_last_digit() -> None:
         (lambda document: document.pop("factor"), "factor"),
         (lambda document: document["factor"].pop(), "wrong shape"),
         (lambda document: document["factor"][0].append(1.0), "wrong shape"),
-        (lambda document: document.update(mean=float("nan")), "mean"),
-        (lambda document: document.update(n=-1), "negative"),
+        (lambda document: document["moments"].update(mean=float("nan")), r"moments\.mean"),
+        (lambda document: document["moments"].update(n=-1), "negative"),
         (lambda document: document.update(more=1), "more"),
     ],
 )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,31 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from insitu.orchestrator.causal.blueprint import Law, build_blueprint
 from insitu.orchestrator.errors import InputError, NotIdentified, OutsideSupport
-from insitu.orchestrator.estimation.fit import read_fits, write_fits
+from insitu.orchestrator.estimation.finding import Check
+from insitu.orchestrator.estimation.fitted_file import read_fits, write_fits
 from insitu.orchestrator.estimation.queries import whatif
 from insitu.orchestrator.estimation.streaming import NotFinite, ParquetFit, fit_parquet
-from insitu.orchestrator.plan.types import LawText, ModelText, Role, Variable
+from insitu.orchestrator.plan.law_kinds import Bounds, Link, Method, Noise
 from insitu.orchestrator.store import tables
+from tests.causal.models import VARIABLES as MODEL_VARIABLES
+from tests.causal.models import law_of
 
 Array = npt.NDArray[np.float64]
-VARIABLES = {
-    one.name: one
-    for one in (
-        Variable("size", "B", Role.PARAMETER),
-        Variable("rate", "B/s", Role.SET, "disk.read_rate"),
-        Variable("cores", "core", Role.SET, "cpu.cores"),
-        Variable("cpu", "s", Role.MEASURED, "cpu_time"),
-        Variable("runtime", "s", Role.MEASURED, "wall_time"),
-    )
-}
+VARIABLES = {one.name: one for one in MODEL_VARIABLES}
 TRUTH = np.array([0.5, 1.0, 6e-8])
-
-
-def law_of(text: str = "c + a * size / rate + b * size / cores + cpu") -> Law:
-    model = ModelText(Path("model.yaml"), VARIABLES, (LawText("runtime", text, 1, 1),), ())
-    return build_blueprint(model).laws["runtime"]
+TEXT = "c + a * size / rate + b * size / cores + cpu"
 
 
 def columns_of(rng: np.random.Generator, n: int) -> dict[str, Array]:
@@ -45,7 +36,7 @@ def columns_of(rng: np.random.Generator, n: int) -> dict[str, Array]:
         "cores": rng.uniform(0.2, 4, n),
         "cpu": rng.exponential(2.0, n),
     }
-    law = law_of()
+    law = law_of(TEXT)
     runtime = law.design_matrix(levels) @ TRUTH + law.offsets(levels) + rng.normal(0, 0.5, n)
     return {**levels, "runtime": runtime}
 
@@ -55,9 +46,8 @@ def write(path: Path, columns: dict[str, Array], row_group: int = 1000) -> Path:
     return path
 
 
-def fitted(path: Path, text: str | None = None, not_finite: NotFinite = NotFinite.REFUSE) -> ParquetFit:
-    law = law_of() if text is None else law_of(text)
-    return fit_parquet(law, path, variables=VARIABLES, not_finite=not_finite)
+def fitted(path: Path, text: str = TEXT, not_finite: NotFinite = NotFinite.REFUSE) -> ParquetFit:
+    return fit_parquet(law_of(text), path, variables=VARIABLES, not_finite=not_finite)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +61,7 @@ def test_it_is_ordinary_least_squares_on_columns_of_very_different_size(
     import statsmodels.api as sm
 
     fit = fitted(write(tmp_path / "t.parquet", columns)).fit
-    law = law_of()
+    law = law_of(TEXT)
     scales = np.array([1.0, 1.0, 1e9])
     rows = law.design_matrix(columns) / scales
     batch = sm.OLS(columns["runtime"] - law.offsets(columns), rows).fit()
@@ -129,7 +119,7 @@ def test_the_same_files_give_the_same_digits_however_many_threads_read(
     tmp_path: Path, columns: dict[str, Array]
 ) -> None:
     path = write(tmp_path / "t.parquet", columns, 100)
-    fits = [fit_parquet(law_of(), path, variables=VARIABLES, threads=threads) for threads in (1, 2, 7, 2)]
+    fits = [fit_parquet(law_of(TEXT), path, variables=VARIABLES, threads=threads) for threads in (1, 2, 7, 2)]
     assert all(found.fit == fits[0].fit for found in fits)
 
 
@@ -154,6 +144,9 @@ def test_outcomes_that_are_not_finite_are_counted_and_refused_or_left_out(
         fitted(path)
     found = fitted(path, not_finite=NotFinite.LEAVE_OUT)
     assert (found.rows, found.left_out, found.fit.n) == (5000, 3, 4997)
+    said = found.fit.finding(Check.SKIPPED)
+    assert said is not None
+    assert said.sentence.startswith("3 of 5000 rows are not fitted")
     good = np.isfinite(spoilt["runtime"])
     kept = {name: column[good] for name, column in spoilt.items()}
     assert_same(found, fitted(write(tmp_path / "kept.parquet", kept)))
@@ -174,7 +167,7 @@ def test_missing_numbers_and_division_by_zero_count_as_not_finite(
 
 def test_an_unlimited_level_is_a_level(tmp_path: Path, columns: dict[str, Array]) -> None:
     unlimited = {**columns, "rate": np.where(np.arange(5000) % 3, columns["rate"], np.inf)}
-    law = law_of()
+    law = law_of(TEXT)
     unlimited["runtime"] = law.design_matrix(unlimited) @ TRUTH + law.offsets(unlimited)
     found = fitted(write(tmp_path / "t.parquet", unlimited))
     assert found.left_out == 0
@@ -186,7 +179,7 @@ def test_an_unlimited_level_is_a_level(tmp_path: Path, columns: dict[str, Array]
 
 
 def test_a_term_that_is_always_zero_is_named_and_not_estimated(tmp_path: Path, columns: dict[str, Array]) -> None:
-    law = law_of()
+    law = law_of(TEXT)
     never = {**columns, "rate": np.full(5000, np.inf)}
     never["runtime"] = law.design_matrix(never) @ TRUTH + law.offsets(never)
     path = write(tmp_path / "t.parquet", never)
@@ -194,7 +187,7 @@ def test_a_term_that_is_always_zero_is_named_and_not_estimated(tmp_path: Path, c
     assert found.fit.not_estimated == ("a",)
     assert [one.name for one in found.fit.estimates] == ["c", "b"]
     assert [one.base for one in found.fit.estimates] == pytest.approx([TRUTH[0], TRUTH[2]])
-    assert found.triangle.parameters == 2
+    assert found.triangle.parameters == 3
     inside = {"size": 5e8, "rate": np.inf, "cores": 1.0, "cpu": 1.0}
     assert whatif(found.fit, law, inside).mean == pytest.approx(0.5 + 30 + 1)
     with pytest.raises(OutsideSupport, match="a was not estimated"):
@@ -204,7 +197,7 @@ def test_a_term_that_is_always_zero_is_named_and_not_estimated(tmp_path: Path, c
 def test_questions_are_answered_within_the_table_and_refused_outside(
     tmp_path: Path, columns: dict[str, Array]
 ) -> None:
-    law = law_of()
+    law = law_of(TEXT)
     fit = fitted(write(tmp_path / "t.parquet", columns)).fit
     asked = {"size": 4e8, "rate": 1e8, "cores": 1.0, "cpu": 0.5}
     answer = whatif(fit, law, asked)
@@ -237,12 +230,79 @@ def test_columns_may_have_other_names_types_and_come_from_folders(
             }
         )
         parquet.write_table(table, folder / "part-0.parquet")
-    law = law_of()
+    law = law_of(TEXT)
     names = {"size": "bytes", "rate": "read rate", "runtime": "seconds"}
     found = fit_parquet(law, tmp_path / "table", names, variables=VARIABLES)
     plain = {**rows, "cores": np.where(np.arange(2000) % 2, 2.0, 1.0)}
     plain["rate"] = plain["rate"].astype(np.float32).astype(float)
     assert_same(found, fitted(write(tmp_path / "plain.parquet", plain)))
+
+
+def test_words_of_categories_are_their_numbers_in_columns_and_folders(
+    tmp_path: Path, columns: dict[str, Array]
+) -> None:
+    law = law_of("c[kind] + a * size / rate")
+    numbers = np.arange(3000) % 3
+    rows = {name: columns[name][:3000] for name in ("size", "rate")} | {"kind": numbers.astype(float)}
+    rows["runtime"] = law.design_matrix(rows) @ [1.0, 2.0, 3.0, 0.9] + columns["cpu"][:3000]
+    plain = fit_parquet(law, write(tmp_path / "numbers.parquet", rows), variables=VARIABLES)
+    assert plain.fit.parameters == law.parameters
+    words = pa.array(np.array(["ssd", "hdd", "nvme"])[numbers])
+    for name, column in {"text": words, "dictionary": words.dictionary_encode()}.items():
+        table = pa.table({**rows, "kind": column})
+        parquet.write_table(table, tmp_path / f"{name}.parquet", row_group_size=700)
+        found = fit_parquet(law, tmp_path / f"{name}.parquet", variables=VARIABLES)
+        assert_same(plain, found)
+    for number, word in enumerate(("ssd", "hdd", "nvme")):
+        folder = tmp_path / "folders" / f"kind={word}"
+        folder.mkdir(parents=True)
+        here = {name: column[numbers == number] for name, column in rows.items() if name != "kind"}
+        write(folder / "part.parquet", here)
+    assert_same(plain, fit_parquet(law, tmp_path / "folders", variables=VARIABLES))
+    unknown = pa.array([None, "tape", *words.to_pylist()[2:]])
+    parquet.write_table(pa.table({**rows, "kind": unknown}), tmp_path / "unknown.parquet")
+    with pytest.raises(InputError, match="2 of 3000 rows"):
+        fit_parquet(law, tmp_path / "unknown.parquet", variables=VARIABLES)
+
+
+def test_a_parameter_stops_at_its_bound(tmp_path: Path, columns: dict[str, Array]) -> None:
+    path = write(tmp_path / "t.parquet", columns)
+    law = law_of(TEXT)
+    free = fitted(path).fit
+    loose = replace(law, bounds={"c": Bounds(low=0.0), "a": Bounds(low=0.0)})
+    assert fit_parquet(loose, path, variables=VARIABLES).fit == free
+    tight = replace(law, bounds={"c": Bounds(low=0.6)})
+    held = fit_parquet(tight, path, variables=VARIABLES).fit
+    assert held.at_bound == ("c",)
+    assert held.values[0] == 0.6
+    assert (held.df, held.sigma_df) == (4998, 4998)
+    assert (held.covariance_matrix[0] == 0).all()
+    shifted = {**columns, "runtime": columns["runtime"] - 0.6}
+    left = fitted(write(tmp_path / "left.parquet", shifted), TEXT.removeprefix("c + ")).fit
+    assert held.values[1:] == pytest.approx(left.values, rel=1e-10)
+    assert held.covariance_matrix[1:, 1:] == pytest.approx(left.covariance_matrix, rel=1e-9)
+    finding = held.finding(Check.BOUND)
+    assert finding is not None
+    assert finding.parameters == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"terms": ()}, "is not linear"),
+        ({"link": Link.LOG}, "has a log link"),
+        ({"noise": Noise.GAMMA}, "has gamma noise"),
+        ({"method": Method.ROBUST}, "asks for the method robust"),
+    ],
+)
+def test_laws_that_one_pass_cannot_fit_are_refused(
+    tmp_path: Path, columns: dict[str, Array], change: dict[str, Any], says: str
+) -> None:
+    path = write(tmp_path / "t.parquet", columns)
+    with pytest.raises(InputError, match=says):
+        fit_parquet(replace(law_of(TEXT), **change), path, variables=VARIABLES)
+    with pytest.raises(InputError, match="has no parameters"):
+        fitted(path, "size / rate")
 
 
 def test_too_few_rows_and_mixed_parameters_are_named(tmp_path: Path, columns: dict[str, Array]) -> None:
@@ -273,7 +333,7 @@ def test_faults_of_the_table_are_said_in_words(tmp_path: Path, columns: dict[str
     with pytest.raises(InputError, match=r"column rate of .* holds string, not numbers"):
         fitted(tmp_path / "words.parquet")
     with pytest.raises(InputError, match="does not mention speed"):
-        fit_parquet(law_of(), tmp_path / "wrong.parquet", {"speed": "rates"}, variables=VARIABLES)
+        fit_parquet(law_of(TEXT), tmp_path / "wrong.parquet", {"speed": "rates"}, variables=VARIABLES)
 
 
 def test_damaged_files_are_refused(tmp_path: Path, columns: dict[str, Array]) -> None:

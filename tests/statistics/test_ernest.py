@@ -10,13 +10,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from insitu.orchestrator.causal.blueprint import Law, build_blueprint
+from insitu.orchestrator.causal.blueprint import Blueprint, build_blueprint
 from insitu.orchestrator.estimation.bounded import BoundedFit, Side, fit_bounded
+from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.estimation.solution import t_quantile
 from insitu.orchestrator.estimation.triangle import Triangle
-from insitu.orchestrator.plan.types import LawText, ModelText, Role, Variable
+from insitu.orchestrator.plan.loading import load_model
+from tests.standins import exact, trial_of
 
+MODEL = Path(__file__).parents[2] / "configs/models/ernest.yaml"
 MACHINES = (32, 4, 4, 12, 12, 12, 16)
 INPUT_SHARE = (0.125, 0.015625, 0.021382, 0.050164, 0.055921, 0.061678, 0.061678)
 TIME_S = (
@@ -31,29 +36,24 @@ TIME_S = (
 PREDICTED_S = {4: 44.6515640166, 8: 25.4777295249, 12: 19.36348049, 16: 16.4412832993, 20: 14.7682298198}
 """As its documentation prints them, for the whole input."""
 
-TEXT = "theta0 + theta1 * (share / machines) + theta2 * log(machines) + theta3 * machines"
+
+@pytest.fixture(scope="module")
+def blueprint() -> Blueprint:
+    return build_blueprint(load_model(MODEL, settable={}))
 
 
-def ernest_law() -> Law:
-    variables = [
-        Variable("machines", "", Role.PARAMETER),
-        Variable("share", "", Role.PARAMETER),
-        Variable("time", "s", Role.MEASURED, "wall_time"),
-    ]
-    model = ModelText(Path("model.yaml"), {one.name: one for one in variables}, (LawText("time", TEXT, 1, 1),), ())
-    return build_blueprint(model).laws["time"]
-
-
-def row_at(machines: float, share: float = 1.0) -> np.ndarray:
-    return ernest_law().design_row({"machines": machines, "share": share})
+def row_at(blueprint: Blueprint, machines: float, scale: float = 1.0) -> npt.NDArray[np.float64]:
+    return blueprint.laws["runtime"].design_row({"machines": machines, "scale": scale})
 
 
 @pytest.fixture(scope="module")
-def fit() -> BoundedFit:
-    law = ernest_law()
-    levels = {"machines": np.array(MACHINES, dtype=float), "share": np.array(INPUT_SHARE)}
+def fit(blueprint: Blueprint) -> BoundedFit:
+    law = blueprint.laws["runtime"]
+    levels = {"machines": np.array(MACHINES, dtype=float), "scale": np.array(INPUT_SHARE)}
     triangle = Triangle.empty(4).with_rows(law.design_matrix(levels), np.array(TIME_S))
-    return fit_bounded(triangle, np.zeros(4), np.full(4, np.inf), law.parameters, law.variable)
+    low = np.array([law.bounds[name].low for name in law.parameters])
+    high = np.array([law.bounds[name].high for name in law.parameters])
+    return fit_bounded(triangle, low, high, law.parameters, law.variable)
 
 
 def test_parameters_are_those_of_non_negative_least_squares(fit: BoundedFit) -> None:
@@ -63,35 +63,55 @@ def test_parameters_are_those_of_non_negative_least_squares(fit: BoundedFit) -> 
     assert fit.at_bound == ("theta3",)
 
 
-def test_predictions_are_those_it_prints(fit: BoundedFit) -> None:
+def test_predictions_are_those_it_prints(fit: BoundedFit, blueprint: Blueprint) -> None:
     for machines, seconds in PREDICTED_S.items():
-        assert fit.mean(row_at(machines)).value == pytest.approx(seconds, abs=1e-8)
+        assert fit.mean(row_at(blueprint, machines)).value == pytest.approx(seconds, abs=1e-8)
 
 
-def test_the_interval_at_four_machines_says_how_little_seven_trials_know(fit: BoundedFit) -> None:
+def test_the_interval_at_four_machines_says_how_little_seven_trials_know(
+    fit: BoundedFit, blueprint: Blueprint
+) -> None:
     """Three parameters are free, so four degrees of freedom are left: t is 2.776."""
     assert fit.df == 4
-    for answer in (fit.mean(row_at(4)), fit.new_trial(row_at(4))):
+    for answer in (fit.mean(row_at(blueprint, 4)), fit.new_trial(row_at(blueprint, 4))):
         assert answer.settled.low == pytest.approx(-21.6, abs=0.05)
         assert answer.settled.high == pytest.approx(110.9, abs=0.05)
-    answer = fit.mean(row_at(4))
+    answer = fit.mean(row_at(blueprint, 4))
     assert answer.possible.low == 0
     assert answer.impossible_part == "below 0"
     assert (answer.guarded.low, answer.guarded.high) == pytest.approx((0.0, 107.97), abs=0.005)
     assert not answer.contradicted
 
 
-def test_the_settled_interval_is_that_of_ordinary_least_squares_on_what_is_left(fit: BoundedFit) -> None:
+def test_the_settled_interval_is_that_of_ordinary_least_squares_on_what_is_left(
+    fit: BoundedFit, blueprint: Blueprint
+) -> None:
     import statsmodels.api as sm
 
-    levels = {"machines": np.array(MACHINES, dtype=float), "share": np.array(INPUT_SHARE)}
-    left = sm.OLS(np.array(TIME_S), ernest_law().design_matrix(levels)[:, :3]).fit()
+    rows = [row_at(blueprint, *levels) for levels in zip(MACHINES, INPUT_SHARE, strict=True)]
+    left = sm.OLS(np.array(TIME_S), np.array(rows)[:, :3]).fit()
     for machines in (4, 8, 16):
-        table = left.get_prediction(row_at(machines)[None, :3]).summary_frame(alpha=0.05)
-        mean, new = fit.mean(row_at(machines)), fit.new_trial(row_at(machines))
+        table = left.get_prediction(row_at(blueprint, machines)[None, :3]).summary_frame(alpha=0.05)
+        mean, new = fit.mean(row_at(blueprint, machines)), fit.new_trial(row_at(blueprint, machines))
         assert (mean.settled.low, mean.settled.high) == pytest.approx(
             (table["mean_ci_lower"][0], table["mean_ci_upper"][0]), rel=1e-9
         )
         assert (new.settled.low, new.settled.high) == pytest.approx(
             (table["obs_ci_lower"][0], table["obs_ci_upper"][0]), rel=1e-9
         )
+
+
+def test_trials_of_a_run_give_the_same_law_and_interval(fit: BoundedFit, blueprint: Blueprint) -> None:
+    trials = [
+        trial_of(number, (exact("machines", machines), exact("scale", share)), {"wall_time": time_s})
+        for number, (machines, share, time_s) in enumerate(
+            zip(MACHINES, INPUT_SHARE, TIME_S, strict=True), start=1
+        )
+    ]
+    found = fit_law(blueprint.laws["runtime"], trials, variables=blueprint.variables)
+    assert found.at_bound == ("theta3",)
+    assert found.values == pytest.approx(fit.values, rel=1e-6)
+    row = row_at(blueprint, 4)
+    half = t_quantile(0.95, found.df) * float(np.sqrt(row @ found.covariance_matrix @ row))
+    assert row @ found.values - half == pytest.approx(-21.6, abs=0.05)
+    assert row @ found.values + half == pytest.approx(110.9, abs=0.05)

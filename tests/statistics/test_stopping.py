@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_an_effect_under_sequential_stopping(tmp_path: Path) -> None:
         steering = steering_of(plan, blueprint, most_trials(plan, 0))
         assert isinstance(steering, SequentialSteering)
         trials: list[StoredTrial] = []
-        while (step := steering.advance(Ledger(trials), lambda done=trials: tuple(done), 0.0)).outcome is None:
+        while (step := steering.advance(Ledger(trials), partial(tuple, trials), 0.0)).outcome is None:
             trials += [node.stored(planned) for planned in step.trials]
         answer = steering.answer(trials)
         assert answer is not None

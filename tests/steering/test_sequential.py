@@ -238,6 +238,14 @@ def _missed(level: LevelRecord) -> LevelRecord:
     return level
 
 
+def test_a_goal_that_no_trial_tells(run: Run) -> None:
+    model = MODEL.replace("b * size / cores", "b * size / cores + d * 2 * size / cores")
+    ended = run(with_goal("{parameters: runtime, relative_half_width: 0.5}"), model)
+    assert ended.outcome.ending is Ending.UNIDENTIFIABLE
+    assert ended.outcome.text == "no trial that the plan allows tells b and d apart, and the goal needs them"
+    assert ended.trials == ()
+
+
 def test_what_is_missing_in_a_plan_is_said(tmp_path: Path) -> None:
     text = PLAN.replace("goal: {effect: cores -> runtime, relative_half_width: 0.1}\n", "")
     text = text.replace("budget: {trials: 60}\n", "")

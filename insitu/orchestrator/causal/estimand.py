@@ -93,16 +93,43 @@ def summed(over: Collection[str], body: Estimand) -> Estimand:
         raise ValueError(f"the body does not depend on {', '.join(sorted(set(over) - body.free))}")
     if isinstance(body, Sum):
         return summed((*over, *body.over), body.body)
-    factors = list(_factors(body))
-    left = list(over)
-    while (gone := next((name for name in reversed(left) if _alone(name, factors)), None)) is not None:
-        left.remove(gone)
-        factors = [part for factor in factors for part in _without(gone, factor)]
+    addition = _Addition(over, body)
+    while addition.step():
+        pass
+    factors = [part for factor in addition.factors for part in _factors(factor)]
+    left = tuple(name for name in over if name in addition.holders)
     if not left:
         return product(factors)
     inside = product(factor for factor in factors if not factor.free.isdisjoint(left))
     outside = [factor for factor in factors if factor.free.isdisjoint(left)]
-    return product([*outside, Sum(tuple(left), inside)])
+    return product([*outside, Sum(left, inside)])
+
+
+class _Addition:
+    """A sum of a product in the making: its factors, and which of them depend on each variable that is left."""
+
+    def __init__(self, over: Collection[str], body: Estimand) -> None:
+        self.factors = list(_factors(body))
+        self.holders: dict[str, set[int]] = {name: set() for name in over}
+        for place, factor in enumerate(self.factors):
+            for name in factor.free & self.holders.keys():
+                self.holders[name].add(place)
+
+    def step(self) -> bool:
+        """Add up each factor over the variables on which no other depends; whether there were any."""
+        alone: dict[int, list[str]] = {}
+        for name, places in self.holders.items():
+            for place in places if len(places) == 1 else ():
+                if _adds_up(name, self.factors[place]):
+                    alone.setdefault(place, []).append(name)
+        for place, names in alone.items():
+            before, after = self.factors[place], _added_up(names, self.factors[place])
+            self.factors[place] = after
+            for name in (before.free - after.free) & self.holders.keys():
+                self.holders[name].discard(place)
+            for name in names:
+                del self.holders[name]
+        return bool(alone)
 
 
 def _factors(node: Estimand) -> tuple[Estimand, ...]:
@@ -114,22 +141,15 @@ def _same(first: Estimand, second: Estimand) -> bool:
     return first is second or (isinstance(first, Probability) and first == second)
 
 
-def _alone(name: str, factors: Iterable[Estimand]) -> bool:
-    """Whether only one factor depends on the variable, and is one that can be added up by itself."""
-    holders = [factor for factor in factors if name in factor.free]
-    if len(holders) > 1:
-        return False
-    return isinstance(holders[0], Sum) or (isinstance(holders[0], Probability) and name in holders[0].of)
+def _adds_up(name: str, factor: Estimand) -> bool:
+    return isinstance(factor, Sum | Product) or (isinstance(factor, Probability) and name in factor.of)
 
 
-def _without(name: str, factor: Estimand) -> tuple[Estimand, ...]:
-    """A factor added up over a variable, if it depends on it."""
-    if name not in factor.free:
-        return (factor,)
+def _added_up(names: Collection[str], factor: Estimand) -> Estimand:
     if not isinstance(factor, Probability):
-        return _factors(summed([name], factor))
-    rest = tuple(one for one in factor.of if one != name)
-    return (Probability(rest, factor.given, factor.held),) if rest else ()
+        return summed(names, factor)
+    rest = tuple(one for one in factor.of if one not in names)
+    return Probability(rest, factor.given, factor.held) if rest else Product(())
 
 
 def joined(node: Estimand) -> Estimand:

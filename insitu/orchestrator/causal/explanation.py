@@ -101,7 +101,8 @@ def _needed(answer: NeedsIntervention) -> Iterator[str]:
         case Obstacle.HIDDEN_CAUSE:
             what = "it" if len(answer.blockage.chain) == 1 else "them"
             mixed = f"{_chain(answer.blockage.chain)}, so that data alone mix the effect with {what}"
-            yield f"{mixed}; setting {chosen} removes that." if chosen else f"{mixed}."
+            surely = " itself always" if answer.afterwards.method is Method.TRIALS else ""
+            yield f"{mixed}; setting {chosen}{surely} removes that."
         case Obstacle.CAUSE_NOT_KNOWN:
             yield f"{_listed(names)} {_is(names)} not measured: only trials that set {_it(names)} show the effect."
         case _:

@@ -56,8 +56,9 @@ def identify(
     settable
         Variables that new trials can set.
     set_before
-        What the earlier trials set, all of it in each, at levels that vary; empty for data without intervention.
-        What every trial set and no cause acts on keeps being set: the question is asked for given levels of it.
+        What the earlier trials set, all of it in each, at levels that vary; empty for data without intervention,
+        which are taken to exist then. What every trial set and no cause acts on stays set: the question is asked
+        for given levels of it.
     other_trials
         What further kinds of earlier trials set, one entry for each kind.
     linear

@@ -17,7 +17,6 @@ from insitu.orchestrator.causal.composite import Composite, Parameters, compose
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.graph import Blueprint
 from insitu.orchestrator.plan.goals import (
-    ComparisonGoal,
     EffectGoal,
     Goal,
     ParametersGoal,
@@ -61,7 +60,7 @@ class Target:
     Attributes
     ----------
     wanted
-        What they are; empty for a comparison of laws, which asks for none.
+        What they are.
     levels
         Variable to its level at each of n places, shape (n,).
     weights
@@ -142,8 +141,6 @@ def target_of(
                 Wanted(name, law.parameter_units[name], law.parameter_scales[name]) for name in law.parameters
             )
             return Target(composite, wanted, {}, np.empty((0, 0)))
-        case ComparisonGoal():
-            return Target(composite, (), {}, np.zeros((0, 0)))
     raise ValueError(f"a goal of an unknown kind: {goal!r}")
 
 

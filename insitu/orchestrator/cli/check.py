@@ -34,6 +34,7 @@ def check(
     """Check a plan and its model against this machine, and show the trials; executes no subject."""
     from insitu.orchestrator import experiment
     from insitu.orchestrator.doubts import doubts_of
+    from insitu.orchestrator.reasoning import reason_about
     from insitu.orchestrator.report.wording import count
 
     loaded, blueprint = experiment.read(plan)
@@ -46,14 +47,18 @@ def check(
         machine.try_sandbox(folder)
     trials = experiment.design_trials(prepared.plan, blueprint)
     doubts = (*doubts_of(prepared, inventoried), *limits.doubts(limited))
+    reasoning = reason_about(prepared.plan, blueprint)
+    sentences = reasoning.sentences if reasoning is not None else ()
     foreseen = previews.preview(prepared)
     expected = machine.expected_duration(prepared, runs, len(trials) if foreseen is None else foreseen.most)
     if as_json:
         document = _document(prepared, trials, limited, expected, doubts)
+        document["reasoning"] = list(sentences)
         document["preview"] = previews.document(foreseen) if foreseen is not None else None
         typer.echo(json.dumps(document, allow_nan=False))
         return
-    _show(prepared, trials, limited, expected, previews.lines(foreseen, prepared.plan) if foreseen else ())
+    ahead = previews.lines(foreseen, prepared.plan) if foreseen else ()
+    _show(prepared, trials, limited, expected, sentences, ahead)
     for doubt in doubts:
         typer.echo(f"warning: {doubt}")
     found = count(len(doubts), "warning") if doubts else "nothing wrong found"
@@ -106,6 +111,7 @@ def _show(
     trials: Sequence[PlannedTrial],
     limited: limits.Limits,
     expected: Expected,
+    reasoning: Sequence[str],
     foreseen: Sequence[str],
 ) -> None:
     from rich.console import Console
@@ -118,8 +124,8 @@ def _show(
     console = Console(highlight=False)
     more = " before the first look" if foreseen else ""
     console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials{more}, {expected.text}")
-    for line in foreseen:
-        console.print(Text.assemble("  ", line), soft_wrap=True)
+    for told in (*reasoning, *foreseen):
+        console.print(Text.assemble("  ", told), soft_wrap=True)
     for capability in prepared.capabilities:
         weak = f" (weaker: {capability.reason}; {capability.remedy})" if capability.weaker else ""
         console.print(Text.assemble(f"  {capability.variable} by {capability.mechanism}", (weak, "yellow")))

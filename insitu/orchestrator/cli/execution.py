@@ -56,7 +56,8 @@ def begin(prepared: Experiment, directory: Path, *, quiet: bool) -> None:
     for capability in prepared.capabilities:
         if capability.weaker:
             facts[f"weaker_{capability.variable}"] = f"{capability.mechanism}: {capability.reason}"
-    with RunStore.create(directory, plan.plan_source, plan.model_source, facts) as store:
+    priors = {law.variable: law.prior.source for law in plan.model.laws if law.prior is not None}
+    with RunStore.create(directory, plan.plan_source, plan.model_source, facts, priors) as store:
         store.plan_trials(experiment.design_trials(plan, prepared.blueprint))
         _execute(prepared, store, quiet=quiet)
 

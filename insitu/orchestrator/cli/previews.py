@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from insitu.orchestrator.design.foresight import Foreseen
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.plan.types import Plan
-    from insitu.orchestrator.steering.preview import Foreseen, Preview
+    from insitu.orchestrator.steering.preview import Preview
 
 
 def preview(prepared: Experiment) -> Preview | None:

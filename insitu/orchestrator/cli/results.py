@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def write_results(store: RunStore) -> Summary:
     """Write ``fitted.json`` and ``report.html`` into the run directory; gives what the terminal shows."""
     from insitu.orchestrator import experiment
     from insitu.orchestrator.estimation.analysis import fit_all
-    from insitu.orchestrator.estimation.fitted_file import write_fits
+    from insitu.orchestrator.estimation.fitted_file import write_fitted_laws
     from insitu.orchestrator.report.page import write_report
 
     plan, blueprint = experiment.read_stored(store)
@@ -47,6 +48,7 @@ def write_results(store: RunStore) -> Summary:
     fitted = fit_all(blueprint, store.trials(), confidence)
     summary = summarise_store(store)
     if fitted.fits:
-        write_fits(store.directory / "fitted.json", fitted.fits.values(), fitted.not_fitted)
+        fitted = replace(fitted, graph=summary.analysis.graph)
+        write_fitted_laws(store.directory / "fitted.json", fitted)
     write_report(store.directory / "report.html", summary)
     return summary

@@ -1,7 +1,8 @@
 """Which trials to run, in which order, in which blocks; and when to stop.
 
-Public: `protocol` (``Design``, ``find_design``, ``design_names``, ``replacement``) and `factorial`
-(``Factorial``, ``count_trials``).
+Public: `protocol` (``Design``, ``find_design``, ``design_names``, ``replacement``), `factorial` (``Factorial``,
+``count_trials``), and for trials that are chosen as they are needed `sequential` (``plan_batch``), `space`
+(``space_of``), `belief`, `looks`, `stopping` (``judge``) and `foresight` (``foresee``).
 
 The numbers behind, which know of rows of derivatives and not of plans: `criteria` (``d_optimal``, ``i_optimal``,
 ``c_optimal``, ``a_optimal``), `exchange`, `blocks` (``exchange_in_blocks``), `budgeted` (``exchange_within``),

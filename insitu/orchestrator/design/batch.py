@@ -17,7 +17,8 @@ from insitu.orchestrator.design.precision import Precision, precision_of
 from insitu.orchestrator.design.search import SMALLEST_GAIN
 
 _MOST_PASSES = 20
-_BOUND_WITHIN = 0.01
+_SOFT_PASSES = 2
+_BOUND_WITHIN = 0.02
 _POOR = 0.8
 """Efficiency at which the best split is rounded, too."""
 
@@ -35,7 +36,8 @@ class Batch:
     precision
         After them.
     efficiency
-        Share of the trials (or seconds) that would do, had they been split as `best_possible` says: a lower bound.
+        Share of all trials, those so far included, that would do, had the new ones been split as `best_possible`
+        says: a lower bound.
     """
 
     trials: tuple[int, ...]
@@ -122,8 +124,9 @@ class _Market:
     def exchanged(self, start: Sequence[int]) -> list[int]:
         """Exchange until the batch's gain for its price does not grow."""
         chosen = list(start)
-        for criterion in dict.fromkeys((self._criterion.softened(), self._criterion)):
-            for _ in range(_MOST_PASSES):
+        softened = self._criterion.softened()
+        for criterion in dict.fromkeys((softened, self._criterion)):
+            for _ in range(_MOST_PASSES if criterion is self._criterion else _SOFT_PASSES):
                 before = list(chosen)
                 self._pass(chosen, criterion)
                 if chosen == before:
@@ -133,22 +136,22 @@ class _Market:
     def _pass(self, chosen: list[int], criterion: Criterion) -> None:
         """Exchange each trial once, in place, where the gain for the price grows."""
         begin = criterion.loss(inverse(self._space.information))
-        knowledge = self._knowledge(chosen, criterion)
+        knowledge, rate = self._knowledge(chosen, criterion), self.rate(chosen, criterion)
         for place, candidate in enumerate(chosen):
-            spent = float(self._prices[chosen].sum())
-            gained = criterion.gains(begin, np.array(criterion.loss(knowledge.covariance)))
             losses = knowledge.losses(criterion, leaving=self._space.rows[candidate])
-            costs = spent - self._prices[candidate] + self._prices
-            growths = criterion.gains(begin, losses) - float(gained) / spent * costs
-            best = int(np.argmax(growths / costs))
-            if growths[best] > SMALLEST_GAIN:
-                chosen[place] = best
+            costs = float(self._prices[chosen].sum()) - self._prices[candidate] + self._prices
+            best = int(np.argmax(criterion.gains(begin, losses) / costs))
+            tried = [*chosen[:place], best, *chosen[place + 1 :]]
+            reached = self.rate(tried, criterion)
+            if (reached - rate) * costs[best] > SMALLEST_GAIN * min(1.0, rate * costs[best]):
+                chosen[place], rate = best, reached
                 knowledge = self._knowledge(chosen, criterion)
 
-    def rate(self, chosen: Sequence[int]) -> float:
+    def rate(self, chosen: Sequence[int], criterion: Criterion | None = None) -> float:
         """Gain of trials for their price."""
-        begin, end = (self._criterion.loss(inverse(self._information(trials))) for trials in ([], list(chosen)))
-        return float(self._criterion.gains(begin, np.array(end))) / float(self._prices[list(chosen)].sum())
+        judge = criterion or self._criterion
+        begin, end = (judge.loss(inverse(self._information(trials))) for trials in ([], list(chosen)))
+        return float(judge.gains(begin, np.array(end))) / float(self._prices[list(chosen)].sum())
 
     def split(self, budget: float, near: Sequence[int]) -> Split:
         """The best split of a budget, looked for from the shares that some trials have."""

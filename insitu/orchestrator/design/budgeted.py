@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from insitu.orchestrator.design.criteria import Criterion
 from insitu.orchestrator.design.exchange import NO_TRIAL, STARTS, ExactDesign, exact_design
 from insitu.orchestrator.design.information import Coordinates, stacked
 from insitu.orchestrator.design.knowledge import Knowledge
-from insitu.orchestrator.design.search import SMALLEST_GAIN
+from insitu.orchestrator.design.search import Progress
 
 _ROUNDING = 1e-9
 _MOST_PASSES = 100
@@ -60,9 +61,10 @@ def exchange_within(
         raise ValueError(f"no trial can be paid with {budget} s")
     shop = _Shop(space, target, prices, budget)
     best = shop.climb(shop.rounded(best_split.shares))
-    for _ in range(starts - 1):
-        climbed = shop.climb(shop.random(rng))
-        if shop.gain(best.loss, climbed.loss) > SMALLEST_GAIN:
+    for start in range(1, starts):
+        drawn = shop.random(rng, best_split.shares if start % 2 else None)
+        climbed = shop.climb(drawn if start > 1 else [])  # from nothing, it buys what tells most per second
+        if shop.progress.is_better(best.loss, climbed.loss):
             best = climbed
     bound = space.value(criterion, best_split.floor)
     return exact_design(stack, best.trials, information, criterion, bound, costs=prices)
@@ -86,26 +88,31 @@ class _Shop:
         self._criterion = criterion
         self._prices = prices
         self._budget = budget
-
-    def gain(self, before: float, after: float) -> float:
-        return float(self._criterion.gains(before, np.array(after)))
+        self.progress = Progress.of(criterion, space.information)
 
     def rounded(self, shares: Array) -> list[int]:
-        """Trials by their shares of the budget: whole ones, then those of which the largest part is missing."""
-        wanted = shares * self._budget / self._prices * (1 + _ROUNDING)
-        bought = np.floor(wanted).astype(np.int64)
-        left = self._budget - float(bought @ self._prices)
-        for one in np.argsort(bought - wanted, kind="stable")[: np.count_nonzero(wanted)]:
-            if wanted[one] - bought[one] > NO_TRIAL and self._prices[one] <= left:
-                bought[one] += 1
+        """Trials by their shares of the budget: one of each candidate, then those of which most is missing."""
+        missing = shares * self._budget / self._prices
+        wanted = np.flatnonzero(missing > NO_TRIAL)
+        left = self._budget * (1 + _ROUNDING)
+        trials: list[int] = []
+        for one in wanted[np.argsort(-missing[wanted], kind="stable")].tolist():
+            if self._prices[one] <= left:
+                trials.append(one)
+                missing[one] -= 1
                 left -= float(self._prices[one])
-        return np.repeat(np.arange(len(bought)), bought).tolist()
+        while (paid := wanted[self._prices[wanted] <= left]).size:
+            trials.append(int(paid[np.argmax(missing[paid])]))
+            missing[trials[-1]] -= 1
+            left -= float(self._prices[trials[-1]])
+        return trials
 
-    def random(self, rng: np.random.Generator) -> list[int]:
-        """Random trials, until one comes that cannot be paid."""
+    def random(self, rng: np.random.Generator, shares: Array | None = None) -> list[int]:
+        """Random trials, until one comes that cannot be paid; with `shares`, mostly by those of the budget."""
+        likely = np.ones(len(self._prices)) if shares is None else shares / self._prices + 1e-9
         trials: list[int] = []
         spent = 0.0
-        while spent + self._prices[one := int(rng.integers(len(self._prices)))] <= self._budget:
+        while spent + self._prices[one := int(rng.choice(len(likely), p=likely / likely.sum()))] <= self._budget:
             trials.append(one)
             spent += float(self._prices[one])
         return trials
@@ -114,15 +121,43 @@ class _Shop:
         """Exchange until nothing helps."""
         if (softened := self._criterion.softened()) is not self._criterion:
             start = list(_Shop(self._space, softened, self._prices, self._budget).climb(start).trials)
-        basket = self._filled(self._afresh(tuple(start)))
+        basket = self._afresh(self._filled(self._afresh(tuple(start))).trials)
         for _ in range(_MOST_PASSES):
             before = basket.trials
-            for candidate in sorted(set(before)):
-                if candidate in basket.trials:
-                    basket = self._exchanged(basket, candidate)
+            basket = self._pass(basket, self._swapped)
+            if basket.trials == before:
+                basket = self._pass(basket, self._refilled)
             if basket.trials == before:
                 break
         return basket
+
+    def _pass(self, basket: _Basket, change: Callable[[_Basket, int], _Basket]) -> _Basket:
+        """Change the basket by one trial of each candidate in it, where that helps."""
+        for candidate in sorted(set(basket.trials)):
+            if candidate not in basket.trials:
+                continue
+            changed = change(basket, candidate)
+            if self.progress.is_better(basket.loss, changed.loss):
+                verified = self._afresh(self._filled(changed).trials)
+                basket = verified if self.progress.is_better(basket.loss, verified.loss) else basket
+        return basket
+
+    def _swapped(self, basket: _Basket, candidate: int) -> _Basket:
+        """The basket with the best trial that can be paid for one of a candidate."""
+        losses = basket.knowledge.losses(self._criterion, leaving=self._space.rows[candidate])
+        left = basket.left + float(self._prices[candidate])
+        best = int(np.argmin(np.where(self._prices <= left, losses, np.inf)))
+        if not self.progress.is_better(basket.loss, float(losses[best])):
+            return basket
+        trials = list(basket.trials)
+        trials[trials.index(candidate)] = best
+        return self._afresh(tuple(trials))
+
+    def _refilled(self, basket: _Basket, candidate: int) -> _Basket:
+        """The basket with the trials that tell most per second for one of a candidate."""
+        trials = list(basket.trials)
+        trials.remove(candidate)
+        return self._filled(self._afresh(tuple(trials)))
 
     def _afresh(self, trials: tuple[int, ...]) -> _Basket:
         """The basket with these trials, without the rounding of many steps."""
@@ -130,16 +165,6 @@ class _Shop:
         knowledge = Knowledge.of(self._space.rows, self._space.information + flat.T @ flat, self._criterion)
         left = self._budget * (1 + _ROUNDING) - float(self._prices[list(trials)].sum())
         return _Basket(trials, knowledge, left, self._criterion.loss(knowledge.covariance))
-
-    def _exchanged(self, basket: _Basket, candidate: int) -> _Basket:
-        """The best basket with one trial of a candidate less, and others for it."""
-        trials = list(basket.trials)
-        trials.remove(candidate)
-        without = self._afresh(tuple(trials))
-        losses = basket.knowledge.losses(self._criterion, leaving=self._space.rows[candidate])
-        swapped = int(np.argmin(np.where(self._prices <= without.left, losses, np.inf)))
-        best = min(self._filled(self._afresh((*trials, swapped))), self._filled(without), key=lambda one: one.loss)
-        return self._afresh(best.trials) if self.gain(basket.loss, best.loss) > SMALLEST_GAIN else basket
 
     def _filled(self, basket: _Basket) -> _Basket:
         """The basket, with the trials that tell most per second for what is left."""

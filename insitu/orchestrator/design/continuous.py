@@ -7,7 +7,8 @@ that floor. This is the equivalence theorem put to use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ _WEIGHINGS = 40
 _SMALLEST_SHARE = 1e-12
 _SUFFICIENT = 1e-4
 _SOFTENING = 1e-10
+_MORE_KNOWN = (1e-5, 1e-4, 1e-3)
+"""Trials' worth of the mean candidate that are taken as known where a floor is not found otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,12 @@ class Split:
     floor: float
     shortfall: float
 
+    def above(self, criterion: Criterion, floor: float, parameters: int) -> Split:
+        """The split, with a floor that is not below another one."""
+        floor = max(self.floor, floor)
+        efficiency = criterion.efficiency(criterion.value(self.loss), criterion.value(floor), parameters)
+        return replace(self, floor=floor, shortfall=max(0.0, 1 - efficiency))
+
 
 def split(
     space: Coordinates,
@@ -178,27 +187,42 @@ class _Problem:
 
 
 def _split(problem: _Problem, criterion: Criterion, shares: Array, tolerance: float) -> Split:
+    """The best split, and a floor that holds even where a direction that nobody asks for is left unknown.
+
+    There the floor of the split itself says little: shares too small to matter decide what the gradient is. The
+    floor of a problem in which a little more is known lies a little lower, and is a floor all the same.
+    """
+    found = _descended(problem, criterion, shares, tolerance)
+    for more in _MORE_KNOWN:
+        if found.shortfall <= tolerance:
+            break
+        eased = replace(problem, information=problem.information + more * np.eye(problem.rows.shape[2]))
+        lower = _descended(eased, criterion, found.shares, tolerance)
+        found = found.above(criterion, lower.floor, problem.rows.shape[2])
+    return found
+
+
+def _descended(problem: _Problem, criterion: Criterion, shares: Array, tolerance: float) -> Split:
     size = problem.rows.shape[2]
-    floor = -np.inf
+    found = Split(shares, math.inf, -math.inf, 1.0)
     for _ in range(_MOST_ROUNDS):
         chosen = np.flatnonzero(shares)
         covariance = problem.covariance(shares[chosen], chosen)
         loss, gradient = criterion.loss(covariance), criterion.gradient(covariance)
         slopes = problem.slopes(gradient)
         gained = float(np.sum(gradient * problem.information)) + float(slopes.max())
-        floor = max(floor, criterion.floor(loss, gained, size))
-        short = max(0.0, 1 - criterion.efficiency(criterion.value(loss), criterion.value(floor), size))
-        if short <= tolerance:
+        found = Split(shares, loss, found.floor, 1.0).above(criterion, criterion.floor(loss, gained, size), size)
+        if found.shortfall <= tolerance:
             break
-        steepest = np.argsort(slopes)[-size:]
+        steepest = np.argpartition(slopes, max(0, len(slopes) - size))[-size:]
         fresh = steepest[slopes[steepest] > slopes[chosen] @ shares[chosen]]
         chosen = np.union1d(chosen, fresh)
         better = np.zeros(len(shares))
-        better[chosen] = _newton(problem, criterion, chosen, shares[chosen], 0.1 * (loss - floor))
+        better[chosen] = _newton(problem, criterion, chosen, shares[chosen], 0.1 * (loss - found.floor))
         if np.array_equal(better, shares):
             break
         shares = better
-    return Split(shares, loss, floor, short)
+    return found
 
 
 def _newton(
@@ -262,15 +286,14 @@ def _worst_split(problem: _Problem, criterion: WorstVariance, shares: Array, tol
     """The split for the worst of several variances, by that for their mean with the least favourable weights."""
     count = criterion.combinations.shape[1]
     weights = np.full(count, 1 / count)
-    best = Split(shares, np.inf, -np.inf, 1.0)
+    best = Split(shares, math.inf, -math.inf, 1.0)
     for _ in range(_WEIGHINGS):
-        mean = _split(problem, criterion.weighted(weights), shares, tolerance / 2)
+        mean = _split(problem, criterion.weighted(weights), best.shares, tolerance / 2)
         chosen = np.flatnonzero(mean.shares)
         variances = criterion.variances(problem.covariance(mean.shares[chosen], chosen))
-        shares, floor = mean.shares, max(best.floor, mean.floor)
         if variances.max() < best.loss:
-            best = Split(shares, float(variances.max()), floor, 1.0)
-        best = Split(best.shares, best.loss, floor, max(0.0, 1 - floor / best.loss))
+            best = replace(best, shares=mean.shares, loss=float(variances.max()))
+        best = best.above(criterion, mean.floor, problem.rows.shape[2])
         if best.shortfall <= tolerance:
             break
         # were each share spent on one of them, a variance would fall as the root of its weight

@@ -8,7 +8,6 @@ information is the sum of ``row' row`` over its rows, and the covariance is the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -28,12 +27,16 @@ class Exchange:
     pivots
         Of each row, shape (m,): one plus its outcome's variance given the rows before it; of a row that leaves,
         that variance less one, which is negative.
+    slopes
+        Of each row, shape (m,): its product with itself with the criterion's gradient between, given the rows
+        before it; empty for a criterion without `Criterion.weights`.
     projections
-        Of each row, shape (r, m): covariance of its outcome with each target, given the rows before it.
+        Of each row, shape (r, m): covariance of its outcome with each of `Criterion.targets`, likewise.
     """
 
-    pivots: Sequence[Array]
-    projections: Sequence[Array]
+    pivots: list[Array]
+    slopes: list[Array]
+    projections: list[Array]
 
 
 class Criterion(Protocol):
@@ -48,8 +51,16 @@ class Criterion(Protocol):
         """The factor of ``(x' covariance y) (x' gradient y)`` in the loss's second derivative by two rows."""
         ...
 
+    def asked(self, parameters: int) -> Array:
+        """Combinations of parameters whose variances are asked for, shape (parameters, r); with r 0 it is all."""
+        ...
+
+    def weights(self, parameters: int) -> Array:
+        """Matrix whose trace with the covariance the loss is, shape (parameters, parameters); else zeros."""
+        ...
+
     def targets(self, parameters: int) -> Array:
-        """Combinations of parameters whose variances the loss consists of, shape (parameters, r); r may be 0."""
+        """Combinations each of whose variances the loss has to know, shape (parameters, r); r may be 0."""
         ...
 
     def mapped(self, transform: Array) -> Criterion:
@@ -117,6 +128,12 @@ class LogDeterminant:
     def curvature(self) -> float:
         return 1.0
 
+    def asked(self, parameters: int) -> Array:
+        return np.zeros((parameters, 0))
+
+    def weights(self, parameters: int) -> Array:
+        return np.zeros((parameters, parameters))
+
     def targets(self, parameters: int) -> Array:
         return np.zeros((parameters, 0))
 
@@ -168,8 +185,15 @@ class TotalVariance:
     def curvature(self) -> float:
         return 2.0
 
-    def targets(self, parameters: int) -> Array:
+    def asked(self, parameters: int) -> Array:
         return self.combinations
+
+    def weights(self, parameters: int) -> Array:
+        weights: Array = self.combinations @ self.combinations.T
+        return weights
+
+    def targets(self, parameters: int) -> Array:
+        return np.zeros((parameters, 0))
 
     def mapped(self, transform: Array) -> TotalVariance:
         return TotalVariance(transform.T @ self.combinations)
@@ -186,8 +210,8 @@ class TotalVariance:
 
     def losses_after(self, covariance: Array, exchange: Exchange) -> Array:
         losses = np.full(len(exchange.pivots[0]), self.loss(covariance))
-        for pivot, projection in zip(exchange.pivots, exchange.projections, strict=True):
-            losses -= np.einsum("rm,rm->m", projection, projection) / pivot
+        for pivot, slope in zip(exchange.pivots, exchange.slopes, strict=True):
+            losses -= slope / pivot
         return losses
 
     def gains(self, before: float, after: Array) -> Array:
@@ -222,6 +246,12 @@ class WorstVariance:
     @property
     def curvature(self) -> float:
         return 2.0
+
+    def asked(self, parameters: int) -> Array:
+        return self.combinations
+
+    def weights(self, parameters: int) -> Array:
+        return np.zeros((parameters, parameters))
 
     def targets(self, parameters: int) -> Array:
         return self.combinations
@@ -272,10 +302,10 @@ class WorstVariance:
 
     def _norm(self, variances: Array) -> Array:
         """The loss of variances of shape (r,) or (r, m)."""
-        largest: Array = np.maximum(variances.max(axis=0), 0.0)
         if not self.doublings:
+            largest: Array = np.maximum(variances.max(axis=0), 0.0)
             return largest
-        scale = np.where(largest > 0, largest, 1.0)
+        scale = max(float(variances.max()), 1e-300)
         powers = np.maximum(variances, 0.0) / scale
         for _ in range(self.doublings):
             powers = np.square(powers)
@@ -335,7 +365,8 @@ def c_optimal(contrasts: Array, *, worst: bool = False) -> TotalVariance | Worst
     Parameters
     ----------
     contrasts
-        Derivatives of the effects by the parameters, shape (p,) or (r, p).
+        Derivatives of the effects by the parameters, shape (p,) or (r, p). Of effects in several units, each is
+        divided by the precision that is wanted of it.
     """
     combinations = np.atleast_2d(contrasts).T
     return WorstVariance(combinations) if worst and combinations.shape[1] > 1 else TotalVariance(combinations)

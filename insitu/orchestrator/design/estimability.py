@@ -13,6 +13,7 @@ from insitu.orchestrator.causal.expression import Array, names
 from insitu.orchestrator.causal.law import Law
 from insitu.orchestrator.causal.rank import mixed_columns
 from insitu.orchestrator.causal.separating import find_separating, stand_in
+from insitu.orchestrator.design.belief import nominal
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.store.records import PlannedTrial
 
@@ -132,7 +133,7 @@ class _Matrix:
     def rows_at(self, levels: Mapping[str, Array]) -> Array:
         """All rows at some levels, shape (n, p)."""
         count = len(next(iter(levels.values()), np.zeros(1)))
-        rows = self.law.design_matrix(levels)
+        rows = self.law.design_matrix(levels) if self.law.linear else self.law.gradient(nominal(self.law), levels)
         return np.broadcast_to(rows, (count, rows.shape[1]))
 
 

@@ -34,8 +34,8 @@ class ExactDesign:
     cost
         Of all trials together: their number, or what they cost.
     efficiency
-        Share of the trials that would do, could trials be divided: a lower bound, from `best_possible`. The best
-        design of whole trials has less than one, too.
+        Share of all trials, those that exist included, that would do, could trials be divided: a lower bound, from
+        `best_possible`. The best design of whole trials has less than one, too.
     """
 
     candidates: tuple[int, ...]

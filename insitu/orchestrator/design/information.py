@@ -112,6 +112,8 @@ class Coordinates:
         scale = np.where(lengths == 0, 1.0, lengths)
         strengths, directions = np.linalg.eigh(together / np.outer(scale, scale))
         told = strengths > RANK_TOLERANCE**2 * max(1.0, float(strengths[-1]))
+        if not told.any():
+            raise ValueError("no candidate says anything of any parameter")
         transform = directions[:, told] / np.sqrt(strengths[told]) / scale[:, None]
         mapped_root = root @ transform
         count = int(told.sum())
@@ -130,9 +132,7 @@ class Coordinates:
     def value(self, criterion: Criterion, loss: float) -> float:
         """The criterion's value in the parameters themselves, where its loss in these coordinates is `loss`."""
         if self.parameters < len(self.transform):
-            targets = criterion.targets(len(self.transform)) / self.scale[:, None]
-            told = np.linalg.norm(self.silent @ targets, axis=0) <= RANK_TOLERANCE * np.linalg.norm(
-                targets, axis=0
-            )
-            return criterion.value(loss if targets.shape[1] and told.all() else math.inf)
+            asked = criterion.asked(len(self.transform)) / self.scale[:, None]
+            told = np.linalg.norm(self.silent @ asked, axis=0) <= RANK_TOLERANCE * np.linalg.norm(asked, axis=0)
+            return criterion.value(loss if asked.shape[1] and told.all() else math.inf)
         return criterion.value(loss, 2 * float(np.linalg.slogdet(self.transform)[1]))

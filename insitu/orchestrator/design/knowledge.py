@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from insitu.orchestrator.design.criteria import Criterion, Exchange
 from insitu.orchestrator.design.information import inverse
 from insitu.orchestrator.design.innovation import Others
 
+Matrix = list[list[Array]]
+"""Entries of one matrix for each of m candidates, each of shape (m,), or a number where it is the same for all."""
+_NONE = np.zeros((0, 0, 0))
 _LEAST_LEFT = 1e-12
 """What is left of one after the leverage of a row that is taken out, whatever rounding says."""
 
@@ -26,18 +30,24 @@ class Knowledge:
         Of the m candidates, shape (k, m, q); their numbers are next to last here, so that sums run along them.
     covariance
         Inverse of the information, shape (q, q).
+    weights
+        The criterion's, whose trace with the covariance the loss is, or zeros; shape (q, q).
     targets
-        The criterion's, shape (q, r).
+        The criterion's, each of whose variances the loss has to know; shape (q, r).
     spread
         Covariance of each candidate's k outcomes, noise aside, in variances of the noise: shape (k, k, m).
+    slopes
+        The same with ``covariance weights covariance`` for the covariance; empty if there are no weights.
     projections
         Covariance of each outcome with each target, shape (k, r, m).
     """
 
     rows: Array = field(repr=False)
     covariance: Array
+    weights: Array
     targets: Array
     spread: Array = field(repr=False)
+    slopes: Array = field(repr=False)
     projections: Array = field(repr=False)
 
     @classmethod
@@ -45,10 +55,17 @@ class Knowledge:
         """What `information` leaves open to candidates of shape (m, k, q), computed afresh."""
         turned = np.ascontiguousarray(rows.transpose(1, 0, 2))
         covariance = inverse(information)
-        targets = criterion.targets(len(covariance))
+        weights, targets = criterion.weights(len(covariance)), criterion.targets(len(covariance))
         shadows = turned @ covariance
-        spread = np.einsum("amq,bmq->abm", shadows, turned)
-        return cls(turned, covariance, targets, spread, targets.T @ shadows.transpose(0, 2, 1))
+        return cls(
+            rows=turned,
+            covariance=covariance,
+            weights=weights,
+            targets=targets,
+            spread=np.einsum("amq,bmq->abm", shadows, turned),
+            slopes=np.einsum("amq,bmq->abm", shadows @ weights, shadows) if weights.any() else _NONE,
+            projections=targets.T @ shadows.transpose(0, 2, 1),
+        )
 
     def with_trial(self, trial: Array) -> Knowledge:
         """What is known after one trial more, with rows of shape (k, q).
@@ -59,16 +76,24 @@ class Knowledge:
         -----
         Sherman and Morrison, Annals of Mathematical Statistics 21 (1950), 124-127.
         """
-        covariance, spread, projections = self.covariance, self.spread, self.projections
+        after = self
         for row in trial:
-            shadow = covariance @ row
+            shadow = after.covariance @ row
             step = 1 / (1 + float(row @ shadow))
             outcomes = self.rows @ shadow
-            covariance = covariance - step * np.outer(shadow, shadow)
-            spread = spread - step * outcomes[:, None] * outcomes
-            if self.targets.shape[1]:
-                projections = projections - step * outcomes[:, None] * (shadow @ self.targets)[:, None]
-        return Knowledge(self.rows, covariance, self.targets, spread, projections)
+            slopes = after.slopes
+            if slopes.size:
+                told = self.rows @ (after.covariance @ (self.weights @ shadow))
+                told -= step / 2 * float(shadow @ self.weights @ shadow) * outcomes
+                slopes = slopes - step * (outcomes[:, None] * told + told[:, None] * outcomes)
+            after = replace(
+                after,
+                covariance=after.covariance - step * np.outer(shadow, shadow),
+                spread=after.spread - step * outcomes[:, None] * outcomes,
+                slopes=slopes,
+                projections=after.projections - step * outcomes[:, None] * (shadow @ self.targets)[:, None],
+            )
+        return after
 
     def losses(
         self,
@@ -97,33 +122,67 @@ class Knowledge:
         needed may leave, since what comes is taken first.
         """
         pick = slice(None) if among is None else among
-        rows, spread, projections = self.rows[:, pick], self.spread[:, :, pick], self.projections[:, :, pick]
         gone = np.zeros((0, len(self.covariance))) if leaving is None else leaving
-        shadows = self.covariance @ gone.T
-        crossed = (rows @ shadows).transpose(0, 2, 1)
-        if others is not None and others.variance_ratio:
-            pulls = self.covariance @ others.offset.T
-            mixed = (rows @ pulls).transpose(0, 2, 1)
-            spread = spread - mixed - mixed.transpose(1, 0, 2) + (others.offset @ pulls)[:, :, None]
-            spread = others.scale**2 * spread
-            projections = others.scale * (projections - (pulls.T @ self.targets)[:, :, None])
-            crossed = others.scale * (crossed - (others.offset @ shadows)[:, :, None])
-        # the matrix's rows and columns, each entry of shape (m,) or a number
-        matrix = [[*spread[one], *crossed[one]] for one in range(len(rows))]
-        matrix += [[*crossed[:, one], *(gone @ shadows)[one]] for one in range(len(gone))]
-        told = [*projections, *(shadows.T @ self.targets)[:, :, None]]
-        return criterion.losses_after(self.covariance, _eliminated(matrix, told, len(rows)))
+        coming = _Coming(self.rows[:, pick], gone, others)
+        matrix = coming.products(self.covariance, self.spread[:, :, pick])
+        slopes = None
+        if self.slopes.size:
+            slopes = coming.products(self.covariance @ self.weights @ self.covariance, self.slopes[:, :, pick])
+        told = coming.sums(self.covariance @ self.targets, self.projections[:, :, pick])
+        return criterion.losses_after(self.covariance, _eliminated(matrix, slopes, told, len(self.rows)))
 
 
-def _eliminated(matrix: list[list[Array]], told: list[Array], coming: int) -> Exchange:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Coming:
+    """Candidates that come, as rows of shape (k, m, q), and rows that leave for them, shape (l, q)."""
+
+    rows: Array
+    gone: Array
+    others: Others | None
+
+    def products(self, kernel: Array, own: Array) -> Matrix:
+        """Products of each two rows with a kernel between them; `own` are those of a candidate as it stands."""
+        shadows = kernel @ self.gone.T
+        crossed = (self.rows @ shadows).transpose(0, 2, 1)
+        if self.others is not None and self.others.variance_ratio:
+            offset, scale = self.others.offset, self.others.scale
+            pulls = kernel @ offset.T
+            mixed = (self.rows @ pulls).transpose(0, 2, 1)
+            own = scale**2 * (own - mixed - mixed.transpose(1, 0, 2) + (offset @ pulls)[:, :, None])
+            crossed = scale * (crossed - (offset @ shadows)[:, :, None])
+        matrix = [[*own[one], *crossed[one]] for one in range(len(own))]
+        return matrix + [[*crossed[:, one], *(self.gone @ shadows)[one]] for one in range(len(self.gone))]
+
+    def sums(self, columns: Array, own: Array) -> list[Array]:
+        """Products of each row with each column; `own` are those of a candidate as it stands."""
+        if self.others is not None and self.others.variance_ratio:
+            own = self.others.scale * (own - (self.others.offset @ columns)[:, :, None])
+        return [*own, *(self.gone @ columns)[:, :, None]]
+
+
+def _eliminated(matrix: Matrix, slopes: Matrix | None, told: list[Array], coming: int) -> Exchange:
     """Take rows one after the other, `coming` of them that come and then those that leave; see `losses`."""
-    pivots: list[Array] = []
-    for first in range(len(matrix)):
+    exchange = Exchange([], [], told)
+    rows = range(len(matrix))
+    for first in rows:
         pivot = matrix[first][first]
-        pivots.append(1 + pivot if first < coming else np.minimum(pivot - 1, -_LEAST_LEFT))
-        for later in range(first + 1, len(matrix)):
-            share = matrix[later][first] / pivots[first]
-            told[later] = told[later] - share * told[first]
-            for column in range(first + 1, len(matrix)):
-                matrix[later][column] = matrix[later][column] - share * matrix[first][column]
-    return Exchange(pivots, told)
+        pivot = 1 + pivot if first < coming else np.minimum(pivot - 1, -_LEAST_LEFT)
+        shares = [matrix[later][first] / pivot if later > first else _NONE for later in rows]
+        exchange.pivots.append(pivot)
+        if slopes is not None:
+            exchange.slopes.append(slopes[first][first])
+            _reduce(slopes, first, shares)
+        for later in rows[first + 1 :]:
+            told[later] = told[later] - shares[later] * told[first]
+            for column in rows[first + 1 :]:
+                matrix[later][column] = matrix[later][column] - shares[later] * matrix[first][column]
+    return exchange
+
+
+def _reduce(slopes: Matrix, first: int, shares: Sequence[Array]) -> None:
+    """Take shares of a row from later rows, and of its column from their columns."""
+    after = range(first + 1, len(slopes))
+    half = {one: slopes[one][first] - shares[one] / 2 * slopes[first][first] for one in after}
+    for one in after:
+        for other in after:
+            slopes[one][other] = slopes[one][other] - shares[one] * half[other] - shares[other] * half[one]

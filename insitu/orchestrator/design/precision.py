@@ -71,9 +71,9 @@ def precision_of(rows: Array, information: Array | None, criterion: Criterion) -
 
 def _value(criterion: Criterion, covariance: Array, unknown: Array, scale: Array) -> float:
     """The criterion's value; the covariance says nothing of the `unknown` directions, shape (d, p)."""
-    targets = criterion.targets(len(covariance)) / scale[:, None]
-    open_parts = np.linalg.norm(unknown @ targets, axis=0)
-    answered = targets.shape[1] > 0 and (open_parts <= RANK_TOLERANCE * np.linalg.norm(targets, axis=0)).all()
+    asked = criterion.asked(len(covariance)) / scale[:, None]
+    open_parts = np.linalg.norm(unknown @ asked, axis=0)
+    answered = asked.shape[1] > 0 and (open_parts <= RANK_TOLERANCE * np.linalg.norm(asked, axis=0)).all()
     if len(unknown) and not answered:
         return criterion.value(math.inf)
     return criterion.value(criterion.loss(covariance))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,35 @@ Chosen = list[list[int]]
 """Candidates of the new trials of each block."""
 
 SMALLEST_GAIN = 1e-6
-"""A smaller fall of a loss comes from the ridge or from rounding, and is worth no trial's millionth part."""
+"""A fall of a loss that is a smaller part of what all trials gain comes from the ridge or from rounding."""
+_LEAST_GAINED = 1e-9
 _MOST_PASSES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What counts as better.
+
+    Attributes
+    ----------
+    begin
+        The loss without any of the trials that are looked for.
+    """
+
+    criterion: Criterion
+    begin: float
+
+    @classmethod
+    def of(cls, criterion: Criterion, information: Array) -> Progress:
+        return cls(criterion, criterion.loss(inverse(information)))
+
+    def gain(self, before: float, after: float) -> float:
+        return float(self.criterion.gains(before, np.array(after)))
+
+    def is_better(self, before: float, after: float) -> bool:
+        """Whether a loss falls by more than `SMALLEST_GAIN` of all that was gained, or of one if that is less."""
+        gained = max(self.gain(self.begin, before), _LEAST_GAINED)
+        return self.gain(before, after) > SMALLEST_GAIN * min(1.0, gained)
 
 
 class Search:
@@ -80,12 +108,13 @@ class Search:
         shares
             Probabilities of the candidates in every other random design, shape (m,).
         """
+        progress = Progress.of(self._criterion, self._space.information)
         known = [self.greedy()] if first is None else [first, self.greedy()]
         best = self.climb(known[0])
         for start in range(1, starts):
             drawn = self.random(rng, shares if start % 2 else None)
             climbed = self.climb(known[start] if start < len(known) else drawn)
-            if self._gain(self.loss(best), self.loss(climbed)) > SMALLEST_GAIN:
+            if progress.is_better(self.loss(best), self.loss(climbed)):
                 best = climbed
         return best
 
@@ -157,11 +186,9 @@ class Search:
         information: Array = self._space.information + flat.T @ flat
         return information
 
-    def _gain(self, before: float, after: float) -> float:
-        return float(self._criterion.gains(before, np.array(after)))
-
     def _exchange_trials(self, chosen: Chosen, criterion: Criterion) -> bool:
         """Take each trial out once, and put the best candidate in; whether anything changed."""
+        progress = Progress.of(criterion, self._space.information)
         information, moved = self._information(chosen), False
         knowledge = Knowledge.of(self._space.rows, information, criterion)
         held = np.bincount([one for block in chosen for one in block], minlength=len(self._setting))
@@ -177,23 +204,24 @@ class Search:
                 among = allowed if len(self._of_setting) > 1 else None
                 losses = knowledge.losses(criterion, leaving=leaving, others=others, among=among)
                 losses[(held[allowed] >= self._most) & (allowed != candidate)] = math.inf
-                best = int(np.argmin(losses))
-                if self._gain(loss, float(losses[best])) <= SMALLEST_GAIN:
+                best = int(allowed[np.argmin(losses)])
+                entering = others.innovation(self._space.rows[best])
+                exchanged = information + entering.T @ entering - leaving.T @ leaving
+                reached = criterion.loss(inverse(exchanged))
+                if not progress.is_better(loss, reached):
                     stays.add(candidate)
                     continue
-                block[place] = int(allowed[best])
+                block[place] = best
                 held[candidate] -= 1
-                held[block[place]] += 1
-                entering = others.innovation(self._space.rows[block[place]])
-                information = information + entering.T @ entering - leaving.T @ leaving
+                held[best] += 1
+                information, loss, moved = exchanged, reached, True
                 knowledge = Knowledge.of(self._space.rows, information, criterion)
-                loss, moved = criterion.loss(knowledge.covariance), True
                 stays.clear()
         return moved
 
     def _exchange_blocks(self, chosen: Chosen, criterion: Criterion) -> bool:
         """Empty each block once, and fill it at the setting that is best; whether anything changed."""
-        moved = False
+        progress, moved = Progress.of(criterion, self._space.information), False
         for number, block in enumerate(chosen):
             emptied: Chosen = [*chosen[:number], [], *chosen[number + 1 :]]
             loss, without = criterion.loss(inverse(self._information(chosen))), self._information(emptied)
@@ -206,7 +234,7 @@ class Search:
                     knowledge = knowledge.with_trial(others.innovation(self._space.rows[best]))
                     filled.append(best)
                 reached = criterion.loss(knowledge.covariance)
-                if self._gain(loss, reached) > SMALLEST_GAIN:
+                if progress.is_better(loss, reached):
                     chosen[number], loss, moved = filled, reached, True
         return moved
 

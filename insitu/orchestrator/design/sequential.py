@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from insitu.orchestrator.causal.composite import Composite
 from insitu.orchestrator.causal.expression import Array
@@ -17,6 +18,7 @@ from insitu.orchestrator.design.belief import Belief, stacked_information, stack
 from insitu.orchestrator.design.controls import Check, check_of, count_checks, replicate_of
 from insitu.orchestrator.design.criteria import Criterion, c_optimal, d_optimal
 from insitu.orchestrator.design.exchange import exchange
+from insitu.orchestrator.design.precision import precision_of
 from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import Assignment, PlannedTrial
@@ -60,6 +62,18 @@ def batch_size(spec: DesignSpec, composite: Composite) -> int:
     if spec.batch is not None:
         return spec.batch
     return max(2, math.ceil(max(len(law.parameters) for law in composite.laws) / 2))
+
+
+def out_of_reach(situation: Situation) -> tuple[str, ...]:
+    """Parameters that the goal needs, and that neither the trials so far nor any candidate tell apart."""
+    rows, _ = _candidates(situation)
+    known = stacked_information(situation.composite, situation.beliefs)
+    criterion = _criterion(situation)
+    found = precision_of(rows.reshape(-1, rows.shape[2]), known, criterion)
+    if not criterion.targets(rows.shape[2]).shape[1] or math.isfinite(found.value):
+        return ()
+    names = [name for law in situation.composite.laws for name in law.parameters]
+    return tuple(names[index] for one in found.confounded for index in one)
 
 
 def plan_batch(
@@ -110,9 +124,7 @@ def _informing(situation: Situation, count: int, rng: np.random.Generator) -> tu
     """Numbers of the candidates that tell most."""
     if count < 1:
         return ()
-    rows = stacked_rows(situation.composite, situation.beliefs, situation.space.columns())
-    whole = np.flatnonzero(np.isfinite(rows).all(axis=(1, 2)))
-    rows = rows[whole]
+    rows, whole = _candidates(situation)
     known = stacked_information(situation.composite, situation.beliefs)
     seconds = None if situation.seconds is None else situation.seconds[whole]
     if not situation.tried:
@@ -120,6 +132,13 @@ def _informing(situation: Situation, count: int, rng: np.random.Generator) -> tu
     else:
         found = next_batch(rows, count, _criterion(situation), information=known, costs=seconds).trials
     return tuple(int(whole[index]) for index in found)
+
+
+def _candidates(situation: Situation) -> tuple[Array, npt.NDArray[np.int64]]:
+    """What the candidates at which all laws are defined would tell, and their numbers."""
+    rows = stacked_rows(situation.composite, situation.beliefs, situation.space.columns())
+    whole = np.flatnonzero(np.isfinite(rows).all(axis=(1, 2)))
+    return rows[whole], whole
 
 
 def _criterion(situation: Situation) -> Criterion:

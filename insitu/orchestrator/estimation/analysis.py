@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.errors import GoalNotReached, InputError
 from insitu.orchestrator.estimation.curves import Curve, dose_response
 from insitu.orchestrator.estimation.fit import Fit, FittedLaws, NotFitted
+from insitu.orchestrator.estimation.graph_findings import GraphCheck
+from insitu.orchestrator.estimation.graph_test import check_graph
 from insitu.orchestrator.estimation.queries import Effect, effect
 from insitu.orchestrator.estimation.refit import fit_law
 from insitu.orchestrator.plan.goals import EffectGoal, Goal
@@ -30,6 +32,8 @@ class Analysis:
     effect
         The goal's effect over the range that was tried; ``None`` without a goal, or with the reason in
         `effect_problem`.
+    graph
+        Whether the trials contradict the graph; ``None`` without a fit.
     """
 
     outcome: str
@@ -39,6 +43,7 @@ class Analysis:
     effect: Effect | None = None
     effect_problem: str = ""
     curves: tuple[Curve, ...] = ()
+    graph: GraphCheck | None = None
 
 
 def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | None) -> Analysis:
@@ -59,19 +64,19 @@ def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | No
         fit = fit_law(law, trials, confidence, variables=blueprint.variables)
     except GoalNotReached as error:
         return Analysis(outcome, None, error.message, error.hint or "")
-    curves = dose_response(fit, law)
+    whole = Analysis(outcome, fit, curves=dose_response(fit, law), graph=check_graph(blueprint, trials))
     if not isinstance(goal, EffectGoal):
-        return Analysis(outcome, fit, curves=curves)
+        return whole
     try:
         support = fit.support_of(goal.cause)
         ends = support.requested if len(support.requested) > 1 else (support.low, support.high)
         answer = effect(fit, law, goal.cause, ends[0], ends[-1], _others(fit, goal.cause))
     except KeyError:
         reason = f"the law of {outcome} does not mention {goal.cause}, so its effect is none by assumption"
-        return Analysis(outcome, fit, effect_problem=reason, curves=curves)
+        return replace(whole, effect_problem=reason)
     except InputError as error:
-        return Analysis(outcome, fit, effect_problem=error.message, curves=curves)
-    return Analysis(outcome, fit, effect=answer, curves=curves)
+        return replace(whole, effect_problem=error.message)
+    return replace(whole, effect=answer)
 
 
 def _others(fit: Fit, cause: str) -> dict[str, float]:

@@ -222,7 +222,7 @@ def _sides(factor: Array, target: Array, low: Array, high: Array) -> tuple[Side,
     """Where each parameter stops at the point of the box that is best; columns are of length one."""
     from scipy.optimize import lsq_linear
 
-    found = lsq_linear(factor, target, (low, high), method="bvls")
+    found = lsq_linear(factor, target, (low, high), method="bvls", max_iter=100 * len(target))
     if found.status < 1:
         raise ArithmeticError(f"the best parameters within their bounds were not found: {found.message}")
     return tuple({-1: Side.LOW, 0: Side.FREE, 1: Side.HIGH}[int(mask)] for mask in found.active_mask)

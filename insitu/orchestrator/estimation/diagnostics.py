@@ -61,12 +61,13 @@ def _uneven_spread(left: Array, scaled: Array) -> float | None:
     """Breusch and Pagan's test of the spread against the law's own columns."""
     from statsmodels.stats.diagnostic import het_breuschpagan
 
-    # the constant stands by itself, which the test wants to see, also where it is a mixture of the law's columns
-    centred = scaled - scaled.mean(axis=0)
-    varying = orthonormal_basis(centred[:, np.linalg.norm(centred, axis=0) > RANK_TOLERANCE])
-    regressors = np.column_stack([np.ones(len(left)), varying])
-    if not 1 < regressors.shape[1] < len(left):
+    ones = np.ones((len(left), 1))
+    spanned = orthonormal_basis(np.hstack([ones, scaled]))
+    directions, strengths, _ = np.linalg.svd(spanned - spanned.mean(axis=0), full_matrices=False)
+    away = directions[:, strengths > RANK_TOLERANCE]
+    if not 0 < away.shape[1] < len(left) - 1:
         return None
+    regressors = np.hstack([ones, away])
     with np.errstate(all="ignore"):
         p_value = float(het_breuschpagan(left, regressors)[1])
     return p_value if math.isfinite(p_value) else None

@@ -13,6 +13,7 @@ import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.estimation.finding import STRICT, Check, Finding
+from insitu.orchestrator.estimation.graph_findings import GraphCheck
 from insitu.orchestrator.plan.law_kinds import Link, Method, Noise
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -368,10 +369,17 @@ class NotFitted:
 
 @dataclass(frozen=True, slots=True)
 class FittedLaws:
-    """Every law of a measured variable: its fit, or the reason why there is none."""
+    """Every law of a measured variable: its fit, or the reason why there is none.
+
+    Attributes
+    ----------
+    graph
+        Whether the trials contradict the graph; ``None`` where that was not asked.
+    """
 
     fits: Mapping[str, Fit]
     not_fitted: tuple[NotFitted, ...] = ()
+    graph: GraphCheck | None = None
 
     def why_not(self, outcome: str) -> NotFitted | None:
         """The reason why a variable's law has no fit; ``None`` where it has one or there is no such law."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.fit import Fit, FittedLaws, NotFitted
+from insitu.orchestrator.estimation.graph_findings import GraphCheck
 from insitu.orchestrator.store.database import mapped_errors
 from insitu.orchestrator.store.encoding import finite_json
 
@@ -24,7 +25,18 @@ _SYMMETRY = 1e-6
 """Relative difference between the halves of a covariance that rounding may leave."""
 
 
-def write_fits(path: Path, fits: Iterable[Fit], not_fitted: Sequence[NotFitted] = ()) -> None:
+def write_fits(path: Path, fits: Iterable[Fit]) -> None:
+    """Write some fits as a ``fitted.json``.
+
+    Raises
+    ------
+    CannotExecute
+        If there is no space or the directory cannot be written.
+    """
+    write_fitted_laws(path, FittedLaws({fit.outcome: fit for fit in fits}))
+
+
+def write_fitted_laws(path: Path, fitted: FittedLaws) -> None:
     """Write ``fitted.json``, whole or not at all.
 
     Raises
@@ -35,8 +47,9 @@ def write_fits(path: Path, fits: Iterable[Fit], not_fitted: Sequence[NotFitted] 
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "fits": [as_document(fit) for fit in fits],
-        "not_fitted": [asdict(one) for one in not_fitted],
+        "fits": [as_document(fit) for fit in fitted.fits.values()],
+        "not_fitted": [asdict(one) for one in fitted.not_fitted],
+        "graph": None if fitted.graph is None else finite_json(asdict(fitted.graph)),
     }
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     with mapped_errors(path.parent):
@@ -112,17 +125,21 @@ def parse_fitted_laws(text: str, path: Path) -> FittedLaws:
             document = _from_version_1(document)
         fits = TypeAdapter(tuple[Fit, ...]).validate_python(document["fits"])
         not_fitted = TypeAdapter(tuple[NotFitted, ...]).validate_python(document["not_fitted"])
+        graph = TypeAdapter(GraphCheck | None).validate_python(document["graph"])
         for fit in fits:
             _check(fit)
         if len({fit.outcome for fit in fits}) < len(fits):
             raise ValueError("two fits of one variable")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as error:
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(path, error) from error
-    return FittedLaws({fit.outcome: fit for fit in fits}, not_fitted)
+    return FittedLaws({fit.outcome: fit for fit in fits}, not_fitted, graph)
 
 
-def _damaged(path: Path, error: Exception) -> InputError:
-    detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+def _damaged(path: Path, why: object) -> InputError:
+    detail = str(why).splitlines()[0] if str(why) else type(why).__name__
     return InputError(f"{path} is damaged: {detail}", hint="refit with `insitu report`")
 
 
@@ -176,7 +193,7 @@ def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:
                 "findings": [],
             }
         )
-    return {**document, "fits": fits, "not_fitted": []}
+    return {**document, "fits": fits, "not_fitted": [], "graph": None}
 
 
 def _studentised(point: dict[str, Any], sigma: float, df: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from insitu.orchestrator.causal.independencies import Independence, implied_inde
 from insitu.orchestrator.causal.mixed_graph import mixed_graph
 from insitu.orchestrator.errors import InsituError
 from insitu.orchestrator.estimation.data import Labels, achieved_levels, information_rows, was_set
-from insitu.orchestrator.estimation.finding import STRICT
+from insitu.orchestrator.estimation.graph_findings import FailedIndependence, GraphCheck, Untested
 from insitu.orchestrator.estimation.lack_of_fit import orthonormal_basis
 from insitu.orchestrator.estimation.patterns import added_columns, dummies
 from insitu.orchestrator.estimation.refit import task_of
@@ -35,73 +35,6 @@ _COLUMNS_PER_TRIAL = 1 / 3
 """How much of the trials goes into holding others equal."""
 _NOTHING_LEFT = 1e-9
 """Share of a variable's spread below which the others determine it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FailedIndependence:
-    """Two variables that the graph says are independent, and that the trials show are not.
-
-    Attributes
-    ----------
-    given
-        What was held equal.
-    correlation
-        Partial, of what the others leave of the two; 0 to 1 where one of them has categories.
-    p_value
-        After allowing for the number of statements that were tested (Holm).
-    trials
-        How many told.
-    """
-
-    first: str
-    second: str
-    given: tuple[str, ...]
-    correlation: float
-    p_value: float
-    trials: int
-    sentence: str
-
-    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
-
-
-@dataclass(frozen=True, slots=True)
-class Untested:
-    """A statement of the graph that these trials cannot test, and why."""
-
-    first: str
-    second: str
-    given: tuple[str, ...]
-    reason: str
-
-    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
-
-
-@dataclass(frozen=True, slots=True)
-class GraphCheck:
-    """What the trials say of the graph.
-
-    Attributes
-    ----------
-    tested
-        How many statements were.
-    """
-
-    tested: int
-    failed: tuple[FailedIndependence, ...]
-    untested: tuple[Untested, ...]
-
-    __pydantic_config__: ClassVar[dict[str, str]] = STRICT
-
-    @property
-    def sentence(self) -> str:
-        """What it means here."""
-        if not self.tested:
-            return "The graph is not tested: it implies nothing that these trials could contradict."
-        if not self.failed:
-            return (
-                f"The trials contradict none of the {self.tested} independencies of the graph that they can test."
-            )
-        return f"The trials contradict {len(self.failed)} of {self.tested} independencies that the graph implies."
 
 
 def test_graph(

@@ -13,13 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.errors import InputError, NotIdentified
 from insitu.orchestrator.estimation.triangle import LinearFit, Triangle
+from insitu.orchestrator.plan.law_kinds import Method
+
+if TYPE_CHECKING:
+    from insitu.orchestrator.causal.law import Law
 
 TOLERANCE = 0.05
 """Standard errors that a parameter may be off before all trials are fitted anew."""
@@ -28,23 +32,6 @@ _GROWTH = 1.25
 number of passes over the trials on average."""
 _SAMPLE_PER_PARAMETER = 8
 """Trials on which the next step is tried: enough to tell each parameter's step."""
-
-
-class CurvedLaw(Protocol):
-    """What is needed of a law; `causal.law.Law` has it."""
-
-    @property
-    def variable(self) -> str: ...
-
-    @property
-    def parameters(self) -> tuple[str, ...]: ...
-
-    @property
-    def parents(self) -> tuple[str, ...]: ...
-
-    def mean(self, parameters: Array, levels: Mapping[str, Array]) -> Array: ...
-
-    def gradient(self, parameters: Array, levels: Mapping[str, Array]) -> Array: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +64,11 @@ class CurvedRecursion:
     tolerance
         As `TOLERANCE`.
 
+    Raises
+    ------
+    InputError
+        If the law has bounds, noise that grows with the mean, or a method other than least squares.
+
     Notes
     -----
     With r(v) the residuals and J(v) the law's gradient at parameters v, the step s from the anchor a solves
@@ -86,7 +78,13 @@ class CurvedRecursion:
     right, and grows with their root; its standard deviation is what the sample tells.
     """
 
-    def __init__(self, law: CurvedLaw, start: Array, tolerance: float = TOLERANCE) -> None:
+    def __init__(self, law: Law, start: Array, tolerance: float = TOLERANCE) -> None:
+        if law.bounds or law.relative_noise or law.method is not Method.LEAST_SQUARES:
+            raise InputError(
+                f"the law of {law.variable} has bounds, relative noise or a method of its own, and one step from "
+                "trial to trial is enough for least squares without bounds alone",
+                hint="fit all its trials each time",
+            )
         self.law = law
         self.tolerance = tolerance
         self._anchor = np.asarray(start, dtype=float)

@@ -13,6 +13,7 @@ import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.errors import InputError, NotIdentified
+from insitu.orchestrator.estimation.moments import Moments
 from insitu.orchestrator.estimation.triangle import (
     LinearFit,
     LossOfPrecision,
@@ -38,17 +39,14 @@ class RecursiveState:
 
     Attributes
     ----------
-    factor, n, weight, mean, spread
+    factor, moments
         As of `triangle.Triangle`.
     """
 
     outcome: str
     parameters: tuple[str, ...]
     factor: Matrix
-    n: int
-    weight: float
-    mean: float
-    spread: float
+    moments: Moments
     clusters: tuple[ClusterState, ...] = ()
 
     __pydantic_config__: ClassVar[dict[str, str | bool]] = {"extra": "forbid", "allow_inf_nan": False}
@@ -82,7 +80,7 @@ class RecursiveState:
                 raise InputError(
                     "a fit's state is damaged: a triangle has the wrong shape", hint="refit the trials"
                 )
-        if state.n < 0 or state.weight < 0 or state.spread < 0:
+        if min(state.moments.n, state.moments.weight, state.moments.spread) < 0:
             raise InputError("a fit's state is damaged: a sum is negative", hint="refit the trials")
         return state
 
@@ -158,7 +156,7 @@ class RecursiveFit:
             If a number is not finite, a weight is not positive, or some trials have a cluster and some have none.
         """
         _check(rows, response, weights, offsets)
-        if self.triangle.n and (cluster is None) is bool(self._places):
+        if self.triangle.n and (cluster is None) == bool(self._places):
             raise InputError("some trials have a cluster and some have none", hint="give all of them one, or none")
         self.triangle = self.triangle.with_rows(rows, response, weights=weights, offsets=offsets)
         if cluster is not None:
@@ -231,10 +229,7 @@ class RecursiveFit:
             outcome=self.outcome,
             parameters=self.parameters,
             factor=_plain(self.triangle.factor),
-            n=self.triangle.n,
-            weight=self.triangle.weight,
-            mean=self.triangle.mean,
-            spread=self.triangle.spread,
+            moments=self.triangle.moments,
             clusters=tuple(
                 ClusterState(name, _plain(self._clusters[place])) for name, place in self._places.items()
             ),
@@ -244,7 +239,7 @@ class RecursiveFit:
     def from_state(cls, state: RecursiveState) -> RecursiveFit:
         """Go on where `state` was taken; every later fit is the same to the last digit."""
         fit = cls(state.outcome, state.parameters)
-        fit.triangle = Triangle(np.array(state.factor), state.n, state.weight, state.mean, state.spread)
+        fit.triangle = Triangle(np.array(state.factor), state.moments)
         for cluster in state.clusters:
             place = fit._place_of(cluster.name)
             fit._clusters[place] = np.array(cluster.factor)

@@ -109,9 +109,14 @@ def _robust(task: Task, solution: Solution) -> Solution:
     within = (np.abs(left) <= TUNING * scale).astype(np.float64)
     small_sample = 1 + size / n * within.var() / within.mean() ** 2
     variance = small_sample**2 * float(((weights * left) ** 2).sum()) / (n - size) / within.mean() ** 2
+    covariance = solution.inverse_gram * variance
+    if task.prior is not None:  # whose own errors are not those of the trials
+        of_trials = solution.inverse_gram @ (solution.rows.T @ solution.rows) @ solution.inverse_gram
+        of_prior = task.prior.own_errors(task.law, solution.inverse_gram, solution.sigma)
+        covariance = of_trials * variance + of_prior
     return replace(
         solution,
-        covariance=solution.inverse_gram * variance,
+        covariance=covariance,
         sigma=scale * _correction(task),
         method=Method.ROBUST,
         findings=(*solution.findings, outliers_finding(task, weights)),

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.estimation.triangle import Triangle, spread_of
+from insitu.orchestrator.estimation.moments import Moments
+from insitu.orchestrator.estimation.triangle import Triangle
 from insitu.orchestrator.store.tables import Table, TablePart
 
 if TYPE_CHECKING:
-    from insitu.orchestrator.causal.blueprint import Law
+    from insitu.orchestrator.causal.law import Law
 
 SAMPLE_ROWS = 10_000
 """Rows that are kept, evenly spread over the table; the extremes of each design column come on top."""
@@ -134,7 +135,7 @@ def _fold_batch(law: Law, levels: Mapping[str, Array], first: int, every: int) -
     if not len(observed):
         return replace(Share.none(law), left_out=left_out, first_left_out=first_left_out)
     return Share(
-        triangle=Triangle.empty(len(law.parameters)).with_table(cells, spread_of(observed)),
+        triangle=Triangle.empty(len(law.parameters)).with_table(cells, Moments.of(observed)),
         spans={name: _span_of(levels[name]) for name in law.parents},
         sample=cells[sampled, :-1],
         extremes=_extremes(cells[:, :-1]),

@@ -176,7 +176,7 @@ def _completed(law: Law, data: FitData, shape: Shape, point: Array) -> Array:
         usable = np.isfinite(left) & np.isfinite(columns).all(axis=1)
         scales = np.linalg.norm(columns[usable], axis=0)
     scales[scales == 0] = 1.0
-    if usable.sum() < straight.sum() or not np.isfinite(scales).all():
+    if not usable.any() or not np.isfinite(scales).all():
         return np.full_like(point, np.nan)
     low, high = shape.low[straight] * scales, shape.high[straight] * scales
     whole = base.copy()

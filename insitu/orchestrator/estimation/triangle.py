@@ -17,6 +17,7 @@ import numpy as np
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.rank import mixed_columns
 from insitu.orchestrator.errors import NotIdentified
+from insitu.orchestrator.estimation.moments import Moments
 
 _BLOCK_CELLS = 8192
 """Cells of a table that is factorised at once: it stays in the first cache, and BLAS does not split it."""
@@ -37,10 +38,8 @@ class Triangle:
     factor
         Upper triangle of shape (p + 1, p + 1): R in the first p columns, Q'y in the last one, and below Q'y the
         root of the residual sum of squares. The signs of its rows mean nothing.
-    n
-        Number of rows.
-    weight, mean, spread
-        Sum of the weights; weighted mean of the outcome, and its weighted sum of squares about that mean.
+    moments
+        Of the outcome.
 
     Notes
     -----
@@ -51,19 +50,21 @@ class Triangle:
     """
 
     factor: Array
-    n: int = 0
-    weight: float = 0.0
-    mean: float = 0.0
-    spread: float = 0.0
+    moments: Moments
 
     @classmethod
     def empty(cls, parameters: int) -> Triangle:
         """Of no rows yet."""
-        return cls(np.zeros((parameters + 1, parameters + 1)))
+        return cls(np.zeros((parameters + 1, parameters + 1)), Moments())
 
     @property
     def parameters(self) -> int:
         return len(self.factor) - 1
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.moments.n
 
     def with_rows(
         self, rows: Array, response: Array, *, weights: Array | None = None, offsets: Array | None = None
@@ -79,31 +80,23 @@ class Triangle:
         weights
             Inverse of each row's variance, up to one factor for all, shape (m,); left out, they are one.
         offsets
-            What was taken off the outcome, shape (m,); only `mean` and `spread` need it.
+            What was taken off the outcome, shape (m,); only `moments` need it.
         """
         table = weighted_table(rows, response, weights)
-        return self.with_table(table, spread_of(response if offsets is None else response + offsets, weights))
+        return self.with_table(table, Moments.of(response if offsets is None else response + offsets, weights))
 
-    def with_table(self, table: Array, spread: Spread) -> Triangle:
+    def with_table(self, table: Array, moments: Moments) -> Triangle:
         """As `with_rows`, of a table that is weighted already and has the outcome as its last column."""
-        return self._joined(triangle_of(table) if len(table) > len(self.factor) else table, spread)
+        return self._joined(triangle_of(table) if len(table) > len(self.factor) else table, moments)
 
     def joined_with(self, other: Triangle) -> Triangle:
         """The triangle of both sets of rows."""
-        return self._joined(other.factor, Spread(other.n, other.weight, other.mean, other.spread))
+        return self._joined(other.factor, other.moments)
 
-    def _joined(self, below: Array, spread: Spread) -> Triangle:
-        if not spread.n:
+    def _joined(self, below: Array, moments: Moments) -> Triangle:
+        if not moments.n:
             return self
-        weight = self.weight + spread.weight
-        away = spread.mean - self.mean
-        return Triangle(
-            factor=triangle_of(np.vstack([self.factor, below])),
-            n=self.n + spread.n,
-            weight=weight,
-            mean=self.mean + away * (spread.weight / weight),
-            spread=self.spread + spread.spread + away**2 * (self.weight * spread.weight / weight),
-        )
+        return Triangle(triangle_of(np.vstack([self.factor, below])), self.moments.joined_with(moments))
 
     def without_row(self, row: Array, response: float, *, weight: float = 1.0, offset: float = 0.0) -> Triangle:
         """Take out a row that was taken in, with the weight that it had.
@@ -120,24 +113,12 @@ class Triangle:
         begins where fewer than ten would be left.
         """
         table = np.append(row, response) * math.sqrt(weight)
-        left = self.weight - weight
         share = self._share_of(table)
-        if self.n < 2 or left <= 0 or 1 - float(share @ share) < _LEAST_REMAINDER:
-            raise LossOfPrecision(
-                "the row carries nearly all that is known of some direction; fit the others anew"
-            )
+        if self.n < 2 or self.moments.weight <= weight or 1 - float(share @ share) < _LEAST_REMAINDER:
+            raise LossOfPrecision("the row carries nearly all that is known of some direction")
         # numpy has the lower factor L of LL'; the triangle is made of L'
         remainder = np.linalg.cholesky(np.eye(len(table)) - np.outer(share, share)).T
-        away = response + offset - self.mean
-        mean = self.mean - away * (weight / left)
-        return replace(
-            self,
-            factor=np.triu(remainder @ self.factor),
-            n=self.n - 1,
-            weight=left,
-            mean=mean,
-            spread=max(0.0, self.spread - weight * away * (response + offset - mean)),
-        )
+        return Triangle(np.triu(remainder @ self.factor), self.moments.without(response + offset, weight))
 
     def _share_of(self, table: Array) -> Array:
         """The row in terms of the triangle; infinite where the triangle has nothing in the row's direction."""
@@ -179,18 +160,8 @@ class Triangle:
             sigma=math.sqrt(rss / (self.n - size)),
             n=self.n,
             df=self.n - size,
-            r_squared=1 - rss / self.spread if self.spread > 0 else math.nan,
+            r_squared=1 - rss / self.moments.spread if self.moments.spread > 0 else math.nan,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How many rows there are, their weight, and how the outcome spreads over them."""
-
-    n: int
-    weight: float
-    mean: float
-    spread: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,15 +263,3 @@ def refuse_unidentified(triangle: Array, n: int, names: Sequence[str], outcome: 
             hint="vary the levels of their variables independently of each other",
             parameters=tuple(name for one in mixed for name in one),
         )
-
-
-def spread_of(observed: Array, weights: Array | None = None) -> Spread:
-    """How outcomes of finite rows spread; arguments of shape (m,)."""
-    if not len(observed):
-        return Spread(0, 0.0, 0.0, 0.0)
-    if weights is None:
-        mean = float(observed.mean())
-        return Spread(len(observed), float(len(observed)), mean, float(((observed - mean) ** 2).sum()))
-    total = float(weights.sum())
-    mean = float(weights @ observed) / total
-    return Spread(len(observed), total, mean, float(weights @ (observed - mean) ** 2))

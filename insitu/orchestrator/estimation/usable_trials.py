@@ -30,7 +30,8 @@ class Usable:
     trials
         Which of all, shape (n,).
     given
-        What is held equal: as the statement has it, and perhaps what else the design sets.
+        What is held equal: the causes of the later one if these separate the two, else as the statement has it,
+        with what else the design sets if need be.
     """
 
     trials: npt.NDArray[np.bool_]
@@ -89,8 +90,11 @@ def _separating(
         ],
         [(one, other) for one in cut.vertices for other in cut.siblings[one] if one < other],
     )
-    ends = {statement.first, statement.second}
-    for given in (frozenset(statement.given), frozenset(statement.given) | (ever - ends)):
-        if separated(with_design, [statement.first], [statement.second], given):
+    first, second = cut.ordered((statement.first, statement.second))
+    own, ends = frozenset(statement.given), {first, second}
+    causes = cut.parents[second] - ends
+    # its causes first: what they leave of the later one is the least, so that the test sees the most
+    for given in (causes, own | causes, own, own | (ever - ends)):
+        if separated(with_design, [first], [second], given):
             return graph.ordered(given)
     return None

@@ -79,22 +79,5 @@ class ParametersGoal(Goal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonGoal(Goal):
-    """Which of two laws gives the outcome: the model's, or a rival.
-
-    Attributes
-    ----------
-    rival
-        The right side of the other law, as the plan writes it.
-    rival_line, rival_column
-        Where it stands.
-    """
-
-    rival: str
-    rival_line: int = field(default=0, compare=False)
-    rival_column: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RankingGoal(Goal):
     """Which causes change the outcome most over what trials may set, and in which order."""

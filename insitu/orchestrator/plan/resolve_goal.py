@@ -9,7 +9,6 @@ from typing import Any
 
 from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.goals import (
-    ComparisonGoal,
     EffectGoal,
     Goal,
     Levels,
@@ -25,7 +24,7 @@ from insitu.orchestrator.plan.schema import GOALS, GoalDocument
 from insitu.orchestrator.plan.types import Role
 
 _EFFECT = re.compile(r"(\w+)\s*->\s*(\w+)")
-_BELONGS = {"between": ("effect",), "at": ("effect", "prediction"), "rival": ("comparison",)}
+_BELONGS = {"between": ("effect",), "at": ("effect", "prediction")}
 """Keys of a goal that only some kinds have."""
 
 
@@ -84,13 +83,6 @@ class _Resolving:
                 self.faults.at(
                     entry.key, f"'{key}' belongs to a goal that asks for {' or '.join(kinds)}", "remove it"
                 )
-        width = self.node.entry("relative_half_width")
-        if width is not None and kind == "comparison":
-            self.faults.at(
-                width.key,
-                "two laws are compared until one is rejected, so there is no half width to ask for",
-                "remove it; confidence says how sure the answer is to be",
-            )
 
     def _effect(self, effect: located.Scalar, common: dict[str, Any]) -> Goal | None:
         match = _EFFECT.search(effect.raw)
@@ -137,14 +129,7 @@ class _Resolving:
                 return PredictionGoal(places=places, **common)
             case "parameters":
                 return ParametersGoal(**common)
-            case "causes":
-                return RankingGoal(**common)
-        rival = self.node.entry("rival")
-        if rival is None or not isinstance(rival.value, located.Scalar):
-            self.faults.at(named, "a comparison needs a rival law", "add rival: c + a * input_size / cpu_cores")
-            return None
-        text = rival.value
-        return ComparisonGoal(rival=text.raw, rival_line=text.raw_line, rival_column=text.raw_column, **common)
+        return RankingGoal(**common)
 
     def _known(self, scalar: located.Scalar, name: str, offset: int) -> bool:
         if name in self.model.declared:

@@ -173,7 +173,7 @@ def _check_sequential(node: located.Node | None, plan: PlanDocument, faults: Fau
 
 def _is_for_a_precision(goal: GoalDocument | None) -> bool:
     """Whether the goal says when enough is known, so that a design can stop there."""
-    return goal is not None and (goal.relative_half_width is not None or goal.comparison is not None)
+    return goal is not None and goal.relative_half_width is not None
 
 
 def resolve_budget(document: BudgetDocument) -> Budget:

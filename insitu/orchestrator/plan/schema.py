@@ -181,7 +181,7 @@ class FactorDocument(LevelsDocument):
     """How an injector that has options is to bring the levels about."""
 
 
-GOALS = ("effect", "prediction", "parameters", "comparison", "causes")
+GOALS = ("effect", "prediction", "parameters", "causes")
 """What a goal can ask for; each goal asks for one."""
 Place = dict[str, Quantity]
 
@@ -197,16 +197,12 @@ class GoalDocument(Document):
     """The outcome whose mean is to be predicted, at the levels under at."""
     parameters: str | None = None
     """The variable whose law's parameters are all to be estimated."""
-    comparison: str | None = None
-    """The variable whose law is to be compared with the one under rival."""
     causes: str | None = None
     """The outcome whose causes are to be ranked by their effect over what trials may set."""
     between: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
     """The two levels of the cause between which its effect lies; by default the ends of its factor."""
     at: Place | tuple[Place, ...] | None = None
     """Levels of variables; a prediction may have several such places in a list."""
-    rival: str | None = None
-    """The right side of another law for the outcome."""
     relative_half_width: Annotated[float, Field(gt=0)] | None = None
     """Half width of the interval, relative to the estimate, at which the question counts as answered."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
@@ -218,7 +214,7 @@ class DesignDocument(Document):
 
     kind: str | None = Field(default=None, examples=["factorial", "sequential"])
     """The design: 'sequential' chooses trials as it goes, until the goal is reached; 'factorial' tries every
-    combination of levels. By default sequential where the goal asks for a precision or a comparison."""
+    combination of levels. By default sequential where the goal asks for a precision."""
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 2
     """Trials per combination of levels, one in each block."""
     baseline_replicates: Annotated[int, Field(ge=0, le=10_000)] = 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from insitu.orchestrator.estimation.analysis import Analysis
 from insitu.orchestrator.estimation.answer import Answer
+from insitu.orchestrator.estimation.finding import Check
 from insitu.orchestrator.plan.goals import EffectGoal, Goal
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report import goals
@@ -22,6 +23,26 @@ from insitu.orchestrator.store.states import FINISHED, SPOILT
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.blueprint import Blueprint
+
+
+_TITLES = {
+    Check.CONSTANT: "Constant outcome",
+    Check.SKIPPED: "Trials left out",
+    Check.LEVERAGE: "High leverage",
+    Check.INFLUENCE: "Influential trials",
+    Check.PATTERN: "A pattern is left",
+    Check.DRIFT: "Drift",
+    Check.BLOCKS: "Blocks differ",
+    Check.NODES: "Nodes differ",
+    Check.COLLINEARITY: "Hard to tell apart",
+    Check.LEVEL_ERRORS: "Errors of the levels",
+    Check.PRIOR: "Prior",
+    Check.BOUND: "At a bound",
+    Check.SEARCH: "Search",
+    Check.OUTLIERS: "Outliers",
+    Check.GROUPS: "Nodes and days",
+}
+"""Checks of a fit that are shown where they are notable; the others have a line of their own."""
 
 
 class Standing(StrEnum):
@@ -267,6 +288,13 @@ def _reasons(
     if normal is not None and normal < 0.01:
         text = f"Look for outliers ({p_text(normal)}): prediction intervals are approximate."
         reasons.append(Reason(Standing.WARNING, "Residuals not normal", text))
+    reasons += [
+        Reason(Standing.WARNING, _TITLES[one.check], one.sentence) for one in fit.notable if one.check in _TITLES
+    ]
+    if analysis.graph is not None and analysis.graph.tested:
+        standing = Standing.BAD if analysis.graph.failed else Standing.GOOD
+        text = " ".join([analysis.graph.sentence, *(one.sentence for one in analysis.graph.failed)])
+        reasons.append(Reason(standing, "The graph", text))
     if goal is not None and goal.relative_half_width is not None and answer is not None:
         reached = answer.half_width <= goal.relative_half_width
         found, asked = percent(answer.half_width), percent(goal.relative_half_width)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.design.looks import Looks, planned_looks
-from insitu.orchestrator.design.sequential import batch_size, first_batch_size, plan_batch
+from insitu.orchestrator.design.sequential import Situation, batch_size, first_batch_size, out_of_reach, plan_batch
 from insitu.orchestrator.design.stopping import Look, Ruling, Stop, judge
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after
 from insitu.orchestrator.steering.state import Knowledge, knowledge_of
@@ -65,7 +65,11 @@ class SequentialSteering:
         room = self.most_trials - ledger.executions
         if room < 1:
             return Step(outcome=self._out_of_budget(stored, "trials"))
-        batch = self._next_batch(stored, room, ledger.free_number)
+        knowledge = self._knowledge(stored)
+        situation = knowledge.situation(self.plan, given_up(stored), by_time=self.plan.budget.trials is None)
+        if mixed := out_of_reach(situation):
+            return Step(outcome=_unidentifiable(mixed))
+        batch = self._next_batch(knowledge, situation, room, ledger.free_number)
         return Step(batch, pause_s=pause_after(ledger.disturbed_in_a_row), note=self._note(len(batch)))
 
     def _note(self, further: int) -> str:
@@ -109,10 +113,10 @@ class SequentialSteering:
     def _knowledge(self, stored: Sequence[StoredTrial]) -> Knowledge:
         return knowledge_of(self.plan, self.blueprint, self.goal, stored)
 
-    def _next_batch(self, stored: Sequence[StoredTrial], room: int, number: int) -> tuple[PlannedTrial, ...]:
-        knowledge = self._knowledge(stored)
-        situation = knowledge.situation(self.plan, given_up(stored), by_time=self.plan.budget.trials is None)
-        spec = self.plan.design
+    def _next_batch(
+        self, knowledge: Knowledge, situation: Situation, room: int, number: int
+    ) -> tuple[PlannedTrial, ...]:
+        stored, spec = knowledge.trials, self.plan.design
         size = batch_size(spec, knowledge.composite)
         missing = first_batch_size(knowledge.composite) - knowledge.valid
         block = stored[-1].planned.block + 1 if stored else 1
@@ -141,6 +145,15 @@ def given_up(stored: Sequence[StoredTrial]) -> Mapping[str, frozenset[float]]:
     hopeless = [one for one, count in missed.items() if count >= _GIVEN_UP and one not in held]
     names = dict.fromkeys(name for name, _ in hopeless)
     return {name: frozenset(level for one, level in hopeless if one == name) for name in names}
+
+
+def _unidentifiable(mixed: Sequence[str]) -> Outcome:
+    which = " and ".join(mixed)
+    text = f"no trial that the plan allows tells {which} apart, and the goal needs them"
+    if len(mixed) == 1:
+        text = f"no trial that the plan allows tells {which}, and the goal needs it"
+    remedy = "allow further levels, or set what could not be set here; the report says which"
+    return Outcome(Ending.UNIDENTIFIABLE, text, remedy)
 
 
 def _outcome(ruling: Ruling) -> Outcome:

@@ -127,6 +127,7 @@ class Knowledge:
 
 def knowledge_of(plan: Plan, blueprint: Blueprint, goal: Goal, stored: Sequence[StoredTrial]) -> Knowledge:
     """Fit every law that the goal needs to the trials so far."""
+    blueprint = blueprint.reduced()
     before = target_of(goal, blueprint, plan.factors)
     fits: dict[str, Fit] = {}
     for law in before.composite.laws:

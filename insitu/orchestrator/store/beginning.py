@@ -22,8 +22,23 @@ class Begun:
     lock: int
 
 
-def make(directory: Path, plan_source: str, model_source: str, meta: Mapping[str, Json]) -> Begun:
+PRIORS = "priors"
+"""Folder of the fits that a model takes from earlier runs, a file per variable."""
+
+
+def make(
+    directory: Path,
+    plan_source: str,
+    model_source: str,
+    meta: Mapping[str, Json],
+    priors: Mapping[str, str] | None = None,
+) -> Begun:
     """Make the directory with the plan, the model and a database of no trials; leaves nothing if it fails.
+
+    Parameters
+    ----------
+    priors
+        Variable to the text of what an earlier run found about its law.
 
     Raises
     ------
@@ -39,6 +54,10 @@ def make(directory: Path, plan_source: str, model_source: str, meta: Mapping[str
     try:
         write_durably(directory / "plan.yaml", plan_source)
         write_durably(directory / "model.yaml", model_source)
+        if priors:
+            (directory / PRIORS).mkdir()
+        for variable, source in (priors or {}).items():
+            write_durably(directory / PRIORS / f"{variable}.json", source)
         connection = database.connect_writing(directory / database.FILE_NAME)
         try:
             facts = {**meta, refusals.WRITER: os.getpid()}
@@ -57,9 +76,12 @@ def make(directory: Path, plan_source: str, model_source: str, meta: Mapping[str
 
 def _discard(directory: Path, made: Sequence[Path]) -> None:
     databases = (f"{database.FILE_NAME}{end}" for end in ("", "-wal", "-shm", "-journal"))
+    for prior in (directory / PRIORS).glob("*.json"):
+        with contextlib.suppress(OSError):
+            prior.unlink()
     with contextlib.suppress(OSError):
         for name in ("plan.yaml", "model.yaml", *databases):
             (directory / name).unlink(missing_ok=True)
-    for folder in (directory / "samples", *made):
+    for folder in (directory / "samples", directory / PRIORS, *made):
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -3,6 +3,7 @@
 ::
 
     plan.yaml  model.yaml     as submitted
+    priors/*.json             fits of earlier runs that the model names
     run.db                    trials, achieved levels, facts, events (`insitu.orchestrator.store.database`)
     samples/*.parquet         one file per trial
     report.html  fitted.json  written at the end, and again on request
@@ -81,7 +82,12 @@ class RunStore:
 
     @classmethod
     def create(
-        cls, directory: Path, plan_source: str, model_source: str, meta: Mapping[str, Json] | None = None
+        cls,
+        directory: Path,
+        plan_source: str,
+        model_source: str,
+        meta: Mapping[str, Json] | None = None,
+        priors: Mapping[str, str] | None = None,
     ) -> Self:
         """Begin a run in a new or empty directory.
 
@@ -89,6 +95,8 @@ class RunStore:
         ----------
         meta
             First facts (run id, seed, versions); plain data.
+        priors
+            Variable to the text of what an earlier run found about its law.
 
         Raises
         ------
@@ -99,7 +107,7 @@ class RunStore:
         """
         directory = Path(directory)
         with database.mapped_errors(directory):
-            made = beginning.make(directory, plan_source, model_source, meta or {})
+            made = beginning.make(directory, plan_source, model_source, meta or {}, priors)
         return cls(directory, made.connection, made.lock, read_only=False)
 
     @classmethod
@@ -271,6 +279,12 @@ class RunStore:
     def model_source(self) -> str:
         """The model as submitted."""
         return self._text("model.yaml")
+
+    @property
+    def priors(self) -> dict[str, str]:
+        """Variable to the text of what an earlier run found about its law, as submitted with the model."""
+        found = sorted((self.directory / beginning.PRIORS).glob("*.json"))
+        return {path.stem: self._text(f"{beginning.PRIORS}/{path.name}") for path in found}
 
     def _text(self, name: str) -> str:
         try:

@@ -1,0 +1,107 @@
+"""Random offsets of nodes and days: against closed forms and statsmodels' own estimates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from insitu.orchestrator.estimation.finding import Check
+from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.estimation.solving import solve
+from insitu.orchestrator.plan.law_kinds import Method
+from tests.estimation.made import made, trials_of
+
+NODES = np.repeat(np.arange(6), 8)
+X = np.tile([1.0, 2.0, 4.0, 7.0], 12)
+
+
+def by_node(seed: int = 1, sd: float = 1.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return 2 + 3 * X + rng.normal(0, sd, 6)[NODES] + rng.normal(0, 0.5, 48)
+
+
+def test_of_equal_nodes_it_is_the_analysis_of_variance() -> None:
+    task = made("c", (), method=Method.MIXED).task({}, by_node() - 3 * X, nodes=[f"n{n}" for n in NODES])
+    found = solve(task)
+    table = task.data.observed.reshape(6, 8)
+    between, within = 8 * table.mean(axis=1).var(ddof=1), table.var(axis=1, ddof=1).mean()
+    assert found.values == pytest.approx([table.mean()], rel=1e-6)
+    assert found.covariance[0, 0] == pytest.approx(between / 48, rel=1e-3)
+    assert found.df == pytest.approx(5, rel=1e-3)
+    node = found.groups[0]
+    assert (node.kind, node.count) == ("node", 6)
+    assert node.sd == pytest.approx(np.sqrt((between - within) / 8), rel=1e-3)
+    assert found.sigma == pytest.approx(np.sqrt((between - within) / 8 + within), rel=1e-3)
+
+
+def test_what_varies_within_nodes_keeps_its_degrees_of_freedom() -> None:
+    law = made("c + a * x", method=Method.MIXED)
+    fit = fit_law(law.law, trials_of({"x": X}, by_node(), nodes=[f"n{n}" for n in NODES]), variables=law.variables)
+    assert fit.method is Method.MIXED
+    assert 5 <= fit.df <= 7  # of the intercept, the fewest
+    slope = fit.estimates[1]
+    t_41 = 2.0195  # two-sided 95 % quantile: 48 trials less 6 nodes less the slope
+    assert (slope.reported_high - slope.reported) / slope.reported_std_error == pytest.approx(t_41, rel=2e-3)
+
+
+def test_nodes_and_days_cross_as_in_statsmodels() -> None:
+    from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
+
+    rng = np.random.default_rng(5)
+    node, day = rng.integers(0, 6, 90), rng.integers(0, 5, 90)
+    x = rng.normal(size=90)
+    observed = 1 + 2 * x + rng.normal(0, 1, 6)[node] + rng.normal(0, 0.7, 5)[day] + rng.normal(0, 0.5, 90)
+    task = made("c + a * x", method=Method.MIXED).task(
+        {"x": x}, observed, nodes=[f"n{n}" for n in node], days=[int(d) for d in day]
+    )
+    found = solve(task)
+    blocks = [(one[:, None] == np.arange(count)).astype(float) for one, count in ((node, 6), (day, 5))]
+    spec = VCSpec(["node", "day"], [[list("abcdef")], [list("abcde")]], [[blocks[0]], [blocks[1]]])
+    theirs = MixedLM(observed, np.column_stack([np.ones(90), x]), groups=np.ones(90), exog_vc=spec).fit()
+    assert found.values == pytest.approx(theirs.fe_params, rel=1e-4)
+    assert found.standard_errors == pytest.approx(theirs.bse_fe, rel=1e-3)
+    assert [one.sd**2 for one in found.groups if one.sd is not None] == pytest.approx(theirs.vcomp, rel=1e-2)
+    assert found.sigma**2 == pytest.approx(theirs.scale + theirs.vcomp.sum(), rel=1e-2)
+
+
+def test_a_curved_law_has_offsets_too() -> None:
+    straight = made("c + a * x", method=Method.MIXED)
+    curved = made("c + exp(log_a) * x", method=Method.MIXED)
+    nodes = [f"n{n}" for n in NODES]
+    one, other = (solve(law.task({"x": X}, by_node(), nodes=nodes)) for law in (straight, curved))
+    assert other.values == pytest.approx([one.values[0], np.log(one.values[1])], rel=1e-4)
+    assert other.sigma == pytest.approx(one.sigma, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "days", "said"),
+    [
+        (["a", "b", "c"] * 16, [0] * 48, "3 nodes and 1 day cannot tell"),
+        (["a"] * 48, [0] * 48, "1 node and 1 day cannot tell"),
+    ],
+)
+def test_too_few_groups_fall_back_with_the_reason(nodes: list[str], days: list[int], said: str) -> None:
+    law = made("c + a * x", method=Method.MIXED)
+    fit = fit_law(law.law, trials_of({"x": X}, by_node(), nodes=nodes, days=days), variables=law.variables)
+    plain = made("c + a * x")
+    usual = fit_law(plain.law, trials_of({"x": X}, by_node(), nodes=nodes, days=days), variables=plain.variables)
+    assert fit.method is Method.LEAST_SQUARES
+    assert fit.estimates == usual.estimates
+    finding = fit.finding(Check.GROUPS)
+    assert finding is not None
+    assert finding.notable
+    assert said in finding.sentence
+
+
+def test_nodes_that_do_not_differ_leave_least_squares() -> None:
+    rng = np.random.default_rng(11)
+    observed = 2 + 3 * X + rng.normal(0, 0.5, 48)
+    observed -= np.repeat(
+        (observed - 3 * X).reshape(6, 8).mean(axis=1), 8
+    )  # the nodes agree better than by chance
+    task = made("c + a * x", method=Method.MIXED).task({"x": X}, observed, nodes=[f"n{n}" for n in NODES])
+    found = solve(task)
+    plain = solve(made("c + a * x").task({"x": X}, observed))
+    assert found.values == pytest.approx(plain.values, rel=1e-6, abs=1e-9)
+    assert found.sigma == pytest.approx(plain.sigma, rel=1e-2)
+    assert found.groups[0].sd == pytest.approx(0, abs=0.05)
