@@ -19,9 +19,9 @@ _MOST_DISTURBED = 9
 
 
 def was_disturbed(record: TrialRecord) -> bool:
-    """Whether a trial is invalid through no fault of its levels: others took what it needed."""
-    missed = any(level.verdict is LevelVerdict.MISSED for level in record.levels)
-    return record.state is TrialState.INVALID and not missed
+    """Whether a trial is invalid for more than levels that were missed: others took what it needed."""
+    missed = sum(level.verdict is LevelVerdict.MISSED for level in record.levels)
+    return record.state is TrialState.INVALID and len(record.reasons) > missed
 
 
 class Ledger:
