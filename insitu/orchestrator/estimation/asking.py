@@ -6,7 +6,6 @@ answered by draws.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,36 +13,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.causal.gradient import differentiate
 from insitu.orchestrator.errors import InputError
-from insitu.orchestrator.estimation import columns, queries
-from insitu.orchestrator.estimation.columns import Interval, PerColumn, shape_for
-from insitu.orchestrator.estimation.fidelity import Fidelity, judge
-from insitu.orchestrator.estimation.model import FittedLaw, FittedModel
-from insitu.orchestrator.estimation.queries import Effect, Prediction, Quantile
-from insitu.orchestrator.estimation.question import Question, check_names, pose
-from insitu.orchestrator.estimation.simulation import (
-    Drawn,
-    draw_parameters,
-    estimates_of,
-    has_residuals,
-    mean_of,
-    simulate,
+from insitu.orchestrator.estimation import queries
+from insitu.orchestrator.estimation.by_draws import (
+    DRAWS,
+    contrast_by_draws,
+    predict_by_draws,
+    slope_by_draws,
+    slope_of_one_law,
 )
+from insitu.orchestrator.estimation.columns import shape_for
+from insitu.orchestrator.estimation.fidelity import Fidelity, judge
+from insitu.orchestrator.estimation.model import FittedModel
+from insitu.orchestrator.estimation.queries import Effect, Prediction
+from insitu.orchestrator.estimation.question import Question, check_names, pose
+from insitu.orchestrator.estimation.simulation import draw_parameters, has_residuals, simulate
 from insitu.orchestrator.estimation.support import refuse
-from insitu.orchestrator.plan.law_kinds import Link
 
-DRAWS = 100_000
-"""Draws for an answer, unless the question says how many."""
 FEWEST_DRAWS = 1000
 SHOWN_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of a distribution that was asked for without naming any."""
-_AT_ESTIMATE = 10_000
-"""Draws of the noise at the estimates themselves."""
-_PARAMETERS_ALONE = 4000
-"""Draws of the parameters where no noise has to be drawn with them."""
-_STEP = 1e-4
-"""Relative change of the cause by which an elasticity through several laws is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +102,7 @@ def whatif(
     if draws is None and len(question.through) == 1:
         answer = _by_one_law(question, wanted, rng)
     else:
-        answer = _by_draws(question, wanted, draws or DRAWS, rng)
+        answer = predict_by_draws(question, wanted, draws or DRAWS, rng)
     return replace(
         answer,
         levels=question.levels,
@@ -199,7 +188,7 @@ def effect(
     if draws is None and len(first.through) == 1:
         change = queries.contrast(first.through[0], first.levels, second.levels)
     else:
-        change = _contrast_by_draws(first, second, draws or DRAWS, rng, confidence)
+        change = contrast_by_draws(first, second, draws or DRAWS, rng, confidence)
     half = (change.high - change.low) / 2
     return Effect(
         cause=cause,
@@ -268,9 +257,9 @@ def elasticity(
         raise InputError(f"{outcome} is {mean:g} there, and an elasticity needs it above zero")
     confidence = question.through[-1].fit.confidence
     if len(question.through) == 1:
-        found = _slope_of_one_law(question, cause, rng)
+        found = slope_of_one_law(question, cause, rng)
     else:
-        found = _slope_by_draws(question, cause, rng, confidence)
+        found = slope_by_draws(question, cause, rng, confidence)
     return Elasticity(
         cause=cause,
         outcome=outcome,
@@ -331,99 +320,7 @@ def _by_one_law(question: Question, wanted: tuple[float, ...], rng: np.random.Ge
     if not wanted:
         return answer
     if has_residuals(fitted.fit) or not queries.has_exact_quantiles(fitted):
-        found = _by_draws(question, wanted, DRAWS, rng)
+        found = predict_by_draws(question, wanted, DRAWS, rng)
         return replace(answer, quantiles=found.quantiles, draws=found.draws)
     exact = tuple(queries.exact_quantile(fitted, question.levels, share) for share in wanted)
     return replace(answer, quantiles=exact)
-
-
-def _by_draws(question: Question, wanted: tuple[float, ...], draws: int, rng: np.random.Generator) -> Prediction:
-    fit = question.through[-1].fit
-    shape = shape_for(draws, wanted)
-    resample = bool(wanted)
-    parameters = draw_parameters(question.through, shape.columns, rng)
-    drawn = simulate(question.through, question.levels, parameters, shape.rows, rng, resample=resample)
-    estimated = _at_estimates(question, rng, resample=resample)
-    values = drawn.values[question.outcome]
-    tail = (1 - fit.confidence) / 2
-    low, high = np.quantile(values, [tail, 1 - tail])
-    mean = columns.means(drawn.expected).around(float(estimated.expected.mean()), fit.confidence)
-    return Prediction(
-        outcome=question.outcome,
-        unit=fit.unit,
-        confidence=fit.confidence,
-        mean=mean.value,
-        mean_low=mean.low,
-        mean_high=mean.high,
-        low=float(low),
-        high=float(high),
-        levels={},
-        units={},
-        defaults=(),
-        leverage=math.nan,
-        extrapolated=(),
-        quantiles=tuple(
-            _quantile(share, values, estimated.values[question.outcome], fit.confidence) for share in wanted
-        ),
-        draws=values.size,
-    )
-
-
-def _quantile(share: float, values: Array, at_estimates: Array, confidence: float) -> Quantile:
-    found = columns.quantiles(values, share).around(float(np.quantile(at_estimates, share)), confidence)
-    return Quantile(share, found.value, found.low, found.high)
-
-
-def _at_estimates(question: Question, rng: np.random.Generator, *, resample: bool = False) -> Drawn:
-    estimates = estimates_of(question.through)
-    return simulate(question.through, question.levels, estimates, _AT_ESTIMATE, rng, resample=resample)
-
-
-def _contrast_by_draws(
-    first: Question, second: Question, draws: int, rng: np.random.Generator, confidence: float
-) -> Interval:
-    """Both ends with the same draws, so that only what the cause changes differs."""
-    pair = [_mean_of_outcome(question, draws, copy.deepcopy(rng)) for question in (first, second)]
-    change = pair[1].columns.minus(pair[0].columns)
-    return change.around(pair[1].estimate - pair[0].estimate, confidence)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Mean:
-    estimate: float
-    columns: PerColumn
-
-
-def _mean_of_outcome(question: Question, draws: int, rng: np.random.Generator) -> _Mean:
-    shape = shape_for(draws)
-    parameters = draw_parameters(question.through, shape.columns, rng)
-    drawn = simulate(question.through, question.levels, parameters, shape.rows, rng)
-    return _Mean(float(_at_estimates(question, rng).expected.mean()), columns.means(drawn.expected))
-
-
-def _slope_of_one_law(question: Question, cause: str, rng: np.random.Generator) -> Interval:
-    fitted = question.through[0]
-    drawn = draw_parameters(question.through, _PARAMETERS_ALONE, rng).values[fitted.variable]
-    found = _logarithmic_slope(fitted, question.levels, cause, np.column_stack([fitted.fit.values, drawn]))
-    values = found[1:]
-    return PerColumn(values, values, values).around(float(found[0]), fitted.fit.confidence)
-
-
-def _logarithmic_slope(fitted: FittedLaw, levels: Mapping[str, float], cause: str, parameters: Array) -> Array:
-    """Exact elasticity of a law's mean for each draw of its parameters, shape (k,)."""
-    named = dict(zip(fitted.law.parameters, parameters, strict=True))
-    here = differentiate(fitted.law.expression, [cause], {**levels, **named}, parameters.shape[1])
-    slope = here.slopes[:, 0] * levels[cause]
-    if fitted.law.link is Link.LOG:
-        return slope
-    return np.asarray(slope / mean_of(fitted, parameters, levels))
-
-
-def _slope_by_draws(question: Question, cause: str, rng: np.random.Generator, confidence: float) -> Interval:
-    ends = []
-    for factor in (1 - _STEP, 1 + _STEP):
-        moved = replace(question, levels={**question.levels, cause: question.levels[cause] * factor})
-        ends.append(_mean_of_outcome(moved, DRAWS, copy.deepcopy(rng)))
-    width = math.log((1 + _STEP) / (1 - _STEP))
-    change = ends[1].columns.logarithm().minus(ends[0].columns.logarithm()).scaled(1 / width)
-    return change.around(math.log(ends[1].estimate / ends[0].estimate) / width, confidence)

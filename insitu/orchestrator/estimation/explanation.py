@@ -17,7 +17,7 @@ from insitu.orchestrator.estimation.columns import Interval, PerColumn
 from insitu.orchestrator.estimation.fidelity import Fidelity, judge
 from insitu.orchestrator.estimation.model import FittedModel
 from insitu.orchestrator.estimation.question import Question, pose
-from insitu.orchestrator.estimation.shapley import EXACT_UP_TO, Coalitions, shapley_values
+from insitu.orchestrator.estimation.shapley import EXACT_UP_TO, Coalitions, Shares, shapley_values
 from insitu.orchestrator.estimation.simulation import draw_parameters, mean_of
 from insitu.orchestrator.estimation.usual import Reading, compare
 from insitu.orchestrator.store.records import StoredTrial, TrialState
@@ -168,27 +168,7 @@ def explain(
     shares = shapley_values(game.play, size, rng, exact_up_to=exact_up_to)
     confidence = reference.through[-1].fit.confidence
     difference = _around_first(ends[1] - ends[0], confidence)
-    contributions = []
-    for index, name in enumerate((*moved, *known)):
-        share = _around_first(shares.values[index], confidence)
-        part = Part.LEVEL if index < len(moved) else Part.UNEXPLAINED if name == outcome else Part.BEYOND_LAW
-        contributions.append(
-            Contribution(
-                variable=name,
-                part=part,
-                amount=share.value,
-                low=share.low,
-                high=share.high,
-                level=here[name],
-                usual=reference.levels[name] if part is Part.LEVEL else game.said_by_law(name),
-                unit=model.units[name],
-                sampling_error=float(shares.errors[index]),
-            )
-        )
     readings = compare(found.trial, trials)
-    own = model.blueprint.variables[outcome].source
-    odd = [one for one in readings.values() if abs(one.score) >= _ODD and one.name != own]
-    odd.sort(key=lambda one: -abs(one.score))
     return Explanation(
         trial=found.number,
         state=found.trial.state,
@@ -200,16 +180,43 @@ def explain(
         difference=difference.value,
         difference_low=difference.low,
         difference_high=difference.high,
-        contributions=tuple(sorted(contributions, key=lambda one: -abs(one.amount))),
+        contributions=_contributions(model, game, shares, confidence),
         exact=shares.exact,
         suspects=suspects_of(trials, readings, model.blueprint.variables),
-        odd=tuple(odd[:_SHOWN_ODD]),
+        odd=_odd(readings, model.blueprint.variables[outcome].source),
         unmeasured=tuple(one.variable for one in reference.through if one.variable not in known),
         baseline=reference.levels,
         units={name: model.units[name] for name in reference.everywhere},
         words=model.words,
         fidelity=judge(model, reference.through, reference.supports()),
     )
+
+
+def _contributions(model: FittedModel, game: _Game, shares: Shares, confidence: float) -> tuple[Contribution, ...]:
+    """Each player's share with its interval, largest first."""
+    found = []
+    for name, values, error in zip(game.players, shares.values, shares.errors, strict=True):
+        share = _around_first(values, confidence)
+        found.append(
+            Contribution(
+                variable=name,
+                part=game.part_of(name),
+                amount=share.value,
+                low=share.low,
+                high=share.high,
+                level=game.here[name],
+                usual=game.usual(name),
+                unit=model.units[name],
+                sampling_error=float(error),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -abs(one.amount)))
+
+
+def _odd(readings: Mapping[str, Reading], own: str | None) -> tuple[Reading, ...]:
+    """What stands out, the oddest first; not the outcome itself, which is what is to be explained."""
+    found = [one for one in readings.values() if abs(one.score) >= _ODD and one.name != own]
+    return tuple(sorted(found, key=lambda one: -abs(one.score))[:_SHOWN_ODD])
 
 
 class _Game:
@@ -234,8 +241,9 @@ class _Game:
         draws: int,
         rng: np.random.Generator,
     ) -> None:
+        self.here = here
+        self.players = (*moved, *known)
         self._reference = reference
-        self._here = here
         self._moved = moved
         drawn = draw_parameters(reference.through, draws, rng)
         self._parameters = {
@@ -243,27 +251,35 @@ class _Game:
             for one in reference.through
         }
         self._noise = abduct(reference.through, self._parameters, here)
-        self._players = {name: len(moved) + index for index, name in enumerate(known)}
+        self._numbers = {name: len(moved) + index for index, name in enumerate(known)}
 
     def play(self, coalitions: Coalitions) -> Array:
         """Outcome of each coalition for each draw of the parameters, shape (coalitions, 1 + draws)."""
         levels: dict[str, Array | float] = dict(self._reference.levels)
         for index, name in enumerate(self._moved):
             usual = self._reference.levels[name]
-            levels[name] = np.where(coalitions[:, index, None], self._here[name], usual)
+            levels[name] = np.where(coalitions[:, index, None], self.here[name], usual)
         for one in self._reference.through:
             mean = mean_of(one, self._parameters[one.variable], levels)
-            player = self._players.get(one.variable)
-            chosen = False if player is None else coalitions[:, player, None]
+            number = self._numbers.get(one.variable)
+            chosen = False if number is None else coalitions[:, number, None]
             levels[one.variable] = self._noise[one.variable].on(mean, chosen)
         outcome = np.asarray(levels[self._reference.outcome])
         return np.broadcast_to(outcome, (len(coalitions), outcome.shape[-1]))
 
-    def said_by_law(self, name: str) -> float:
-        """What a law says of the trial's own levels."""
-        noise = self._noise[name]
-        observed, off = self._here[name], float(noise.values[0])
-        return observed / off if noise.relative else observed - off
+    def part_of(self, player: str) -> Part:
+        """What a player stands for."""
+        if player in self._moved:
+            return Part.LEVEL
+        return Part.UNEXPLAINED if player == self._reference.outcome else Part.BEYOND_LAW
+
+    def usual(self, player: str) -> float:
+        """A variable's level in the baseline, or what its law says of the trial's own levels."""
+        if player in self._moved:
+            return self._reference.levels[player]
+        noise = self._noise[player]
+        off = float(noise.values[0])
+        return self.here[player] / off if noise.relative else self.here[player] - off
 
 
 def _differs(level: float, usual: float) -> bool:
