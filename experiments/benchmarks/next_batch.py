@@ -17,25 +17,48 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.benchmarks.claims import Claim
+from experiments.benchmarks.trials import patiently
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.batch import next_batch
 from insitu.orchestrator.design.criteria import Criterion, c_optimal, d_optimal, i_optimal
 from insitu.orchestrator.design.exchange import exchange
 from insitu.orchestrator.design.information import information_of
+from insitu.orchestrator.execution import host
 
 CANDIDATES, PARAMETERS, BATCH, AFRESH = 10_000, 10, 10, 12
 TARGET_S = 0.05
 ROUNDS = 25
+_QUIET_CORES = 0.1
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 PEERS = ("sequential", "simple_exchange", "modified_fedorov")
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Median time of some calls, and what they came to: a log-determinant, or a share of the best possible."""
+    """Some calls.
+
+    Attributes
+    ----------
+    seconds
+        Their median time.
+    result
+        What they came to: a log-determinant, or a share of the best possible.
+    others
+        Processors that all others had meanwhile, and the hypervisor.
+    """
 
     seconds: float
     result: float
+    others: float
+
+    @property
+    def quiet(self) -> bool:
+        return self.others <= _QUIET_CORES
+
+    @property
+    def met(self) -> bool | None:
+        """``None`` if it was too slow while others used the machine, which shares caches and memory."""
+        return True if self.seconds <= TARGET_S else False if self.quiet else None
 
 
 def main() -> list[Claim]:
@@ -57,14 +80,20 @@ def measure() -> list[Claim]:
     plane = np.column_stack([np.ones(CANDIDATES), factors])
     x, y, z = factors[:, :3].T
     curved = np.column_stack([np.ones(CANDIDATES), x, y, z, x * x, y * y, z * z, x * y, x * z, y * z])
-    slowest = max(_next_batches("nine factors", plane), _next_batches("three factors and their products", curved))
+    found = _next_batches("nine factors", plane) + _next_batches("three factors and their products", curved)
     _beside_the_peer(plane, factors)
-    text = f"{slowest * 1e3:.1f} ms for the slowest of two laws and four goals, bound included"
-    return [Claim("the next batch, one thread", f"{TARGET_S * 1e3:.0f} ms", text, slowest <= TARGET_S)]
+    verdicts = [one.met for one in found]
+    text = (
+        f"{max(one.seconds for one in found) * 1e3:.1f} ms for the slowest of two laws and four goals, with bound"
+    )
+    if None in verdicts:
+        text += f"; others used the machine during {verdicts.count(None)} of {len(found)}"
+    met = False if False in verdicts else None if None in verdicts else True
+    return [Claim("the next batch, one thread", f"{TARGET_S * 1e3:.0f} ms", text, met)]
 
 
-def _next_batches(law: str, rows: Array) -> float:
-    """Print a line for each goal; the seconds of the slowest."""
+def _next_batches(law: str, rows: Array) -> list[Timed]:
+    """Print a line for each goal."""
     known = information_of(rows[:30])
     goals: dict[str, Criterion] = {
         "all parameters": d_optimal(),
@@ -74,17 +103,19 @@ def _next_batches(law: str, rows: Array) -> float:
     }
     print(f"{law}: the next {BATCH} trials of {CANDIDATES} candidates, {PARAMETERS} parameters, 30 trials known")
     print(f"{'for':28}{'median':>12}{'of the best, at least':>24}")
-    slowest = 0.0
+    found = []
     for goal, criterion in goals.items():
 
         def chosen(criterion: Criterion = criterion) -> float:
             return next_batch(rows, BATCH, criterion, information=known).efficiency
 
-        found = _timed(chosen)
-        slowest = max(slowest, found.seconds)
-        print(f"{goal:28}{found.seconds * 1e3:>9.1f} ms{found.result:>24.1%}")
+        timed = patiently(lambda: _timed(chosen), lambda one: one.met is None)
+        found.append(timed)
+        print(
+            f"{goal:28}{timed.seconds * 1e3:>9.1f} ms{timed.result:>24.1%}{'' if timed.quiet else '  (disturbed)'}"
+        )
     print()
-    return slowest
+    return found
 
 
 def _beside_the_peer(rows: Array, factors: Array) -> None:
@@ -117,11 +148,15 @@ def _timed(call: Callable[[], float], rounds: int = ROUNDS) -> Timed:
     if rounds > 1:
         call()
     took = []
+    host_before, own_before, began = host.read_times(), time.process_time(), time.monotonic()
     for _ in range(rounds):
         begin = time.perf_counter()
         result = call()
         took.append(time.perf_counter() - begin)
-    return Timed(statistics.median(took), result)
+    host_after, own, wall_s = host.read_times(), time.process_time() - own_before, time.monotonic() - began
+    stolen_s = host_after.steal_s - host_before.steal_s
+    others_s = host_after.busy_s - host_before.busy_s - own + stolen_s
+    return Timed(statistics.median(took), result, max(0.0, others_s) / wall_s)
 
 
 if __name__ == "__main__":

@@ -140,12 +140,15 @@ class _Market:
         for place, candidate in enumerate(chosen):
             losses = knowledge.losses(criterion, leaving=self._space.rows[candidate])
             costs = float(self._prices[chosen].sum()) - self._prices[candidate] + self._prices
-            best = int(np.argmax(criterion.gains(begin, losses) / costs))
-            tried = [*chosen[:place], best, *chosen[place + 1 :]]
-            reached = self.rate(tried, criterion)
-            if (reached - rate) * costs[best] > SMALLEST_GAIN * min(1.0, rate * costs[best]):
-                chosen[place], rate = best, reached
-                knowledge = self._knowledge(chosen, criterion)
+            rates = criterion.gains(begin, losses) / costs
+            best = int(np.argmax(rates))
+            least = rate + SMALLEST_GAIN * min(1.0 / costs[best], rate)
+            if rates[best] > least:
+                tried = [*chosen[:place], best, *chosen[place + 1 :]]
+                reached = self.rate(tried, criterion)
+                if reached > least:  # what was foreseen may be rounding, where a trial is needed
+                    chosen[place], rate = best, reached
+                    knowledge = self._knowledge(chosen, criterion)
 
     def rate(self, chosen: Sequence[int], criterion: Criterion | None = None) -> float:
         """Gain of trials for their price."""

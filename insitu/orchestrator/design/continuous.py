@@ -288,7 +288,8 @@ def _worst_split(problem: _Problem, criterion: WorstVariance, shares: Array, tol
     weights = np.full(count, 1 / count)
     best = Split(shares, math.inf, -math.inf, 1.0)
     for _ in range(_WEIGHINGS):
-        mean = _split(problem, criterion.weighted(weights), best.shares, tolerance / 2)
+        near = max(tolerance, best.shortfall / 4) / 2  # no nearer than the weights are to the least favourable
+        mean = _split(problem, criterion.weighted(weights), best.shares, near)
         chosen = np.flatnonzero(mean.shares)
         variances = criterion.variances(problem.covariance(mean.shares[chosen], chosen))
         if variances.max() < best.loss:

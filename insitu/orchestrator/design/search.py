@@ -207,8 +207,8 @@ class Search:
                 best = int(allowed[np.argmin(losses)])
                 entering = others.innovation(self._space.rows[best])
                 exchanged = information + entering.T @ entering - leaving.T @ leaving
-                reached = criterion.loss(inverse(exchanged))
-                if not progress.is_better(loss, reached):
+                reached = criterion.loss(inverse(exchanged)) if progress.is_better(loss, losses.min()) else loss
+                if not progress.is_better(loss, reached):  # what was foreseen may be rounding
                     stays.add(candidate)
                     continue
                 block[place] = best
