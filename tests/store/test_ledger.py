@@ -24,7 +24,7 @@ def planned_in(blocks: list[int]) -> list[PlannedTrial]:
 def record(trial: int, state: TrialState, *, disturbed: bool = False) -> TrialRecord:
     if state is not TrialState.INVALID:
         return TrialRecord(trial, state, "here", 0.0, 0.5, 0, {}, ())
-    reasons = ("cpu_cores: 0.7 core instead of 0.5 core",)
+    reasons: tuple[str, ...] = ("cpu_cores: 0.7 core instead of 0.5 core",)
     if disturbed:
         reasons += ("other processes used 1.88 cores",)
     return TrialRecord(trial, state, "here", 0.0, 0.5, 0, {}, (MISSED,), reasons=reasons)
