@@ -144,9 +144,14 @@ def format_quantity(value: float, unit: str, digits: int = 3) -> str:
     raise AssertionError("unreachable: the last scale takes every value")
 
 
+def percent(share: float, digits: int = 2) -> str:
+    """A share as a percentage, with every digit before the point: ``0.0213`` is ``"2.1 %"``."""
+    return f"{_figures(100 * share, digits)} %" if math.isfinite(share) else "unknown"
+
+
 def _figures(value: float, digits: int) -> str:
     """So many significant digits, and every one before the point of a number below a million."""
-    whole = len(str(int(abs(value)))) if abs(value) < 1e6 else 0
+    whole = len(str(round(abs(value)))) if abs(value) < 1e6 else 0
     return f"{value:.{max(digits, whole)}g}"
 
 

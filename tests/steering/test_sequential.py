@@ -128,7 +128,7 @@ def test_the_budget_of_trials(run: Run) -> None:
     ended = run(plan)
     assert ended.outcome.ending is Ending.BUDGET
     assert len(ended.trials) == 17
-    assert "the goal asks for ± 0.1%" in ended.outcome.text
+    assert "the goal asks for ± 0.1 %" in ended.outcome.text
     assert "larger `budget`" in ended.outcome.next_step
 
 

@@ -74,7 +74,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
         store.reset_running()
         if (ended := _ended(plan, blueprint, store)) is not None:
             if not _has_results(store):  # killed after the last trial, or no space was left for them
-                _store_results(store, ended)
+                store_results(store, ended)
             why = f": {ended.text}" if ended.text else ""
             typer.echo(f"nothing left to execute in {directory}{why}")
             typer.echo(f"see it with: insitu show {directory}")
@@ -170,7 +170,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
         raise
     finally:
         _remove_if_empty(workspace)
-    summary = _store_results(store, outcome)
+    summary = store_results(store, outcome)
     print_summary(summary)
     typer.echo(f"run:    {directory}")
     typer.echo(f"report: {directory / 'report.html'}")
@@ -188,7 +188,7 @@ def _require_nothing_held(run_id: str) -> None:
         raise NodeDirty(f"{what}: {', '.join(left)}", hint="insitu recover")
 
 
-def _store_results(store: RunStore, outcome: Outcome) -> Summary:
+def store_results(store: RunStore, outcome: Outcome) -> Summary:
     """Write what a run has found, which shows how it ended; that this is done is stored last."""
     from insitu.orchestrator.cli import results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.loop import Watcher
+    from insitu.orchestrator.plan.types import Variable
     from insitu.orchestrator.store.ledger import Ledger
     from insitu.orchestrator.store.records import PlannedTrial, TrialRecord
 
@@ -25,7 +26,6 @@ def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
     from rich.console import Console
     from rich.text import Text
 
-    units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
     console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     for left in prepared.left_unset:
         what = (f"{left.variable} is left as it is:", "yellow")
@@ -35,10 +35,10 @@ def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
             what = (f"{capability.variable} by {capability.mechanism} only:", "yellow")
             console.print(Text.assemble(what, f" {capability.reason}\n  {capability.remedy}"))
     if quiet or not console.is_terminal:
-        yield _Lines(console, units)
+        yield _Lines(console, prepared.blueprint.variables)
         return
     with _bar(console) as bar:
-        yield _Live(console, units, bar)
+        yield _Live(console, prepared.blueprint.variables, bar)
 
 
 def _bar(console: Console) -> Progress:
@@ -58,9 +58,9 @@ def _bar(console: Console) -> Progress:
 class _Lines:
     """One line per finished trial."""
 
-    def __init__(self, console: Console, units: dict[str, str]) -> None:
+    def __init__(self, console: Console, variables: Mapping[str, Variable]) -> None:
         self._console = console
-        self._units = units
+        self._variables = variables
         self._levels = ""
 
     def stage(self, text: str) -> None:
@@ -70,7 +70,7 @@ class _Lines:
 
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         del ledger
-        self._levels = _levels(planned, self._units)
+        self._levels = _levels(planned, self._variables)
 
     def ended(self, record: TrialRecord, ledger: Ledger) -> None:
         from rich.text import Text
@@ -82,9 +82,9 @@ class _Lines:
 class _Live:
     """A bar with elapsed and remaining time and the trial at hand; bad trials stay above it."""
 
-    def __init__(self, console: Console, units: dict[str, str], bar: Progress) -> None:
+    def __init__(self, console: Console, variables: Mapping[str, Variable], bar: Progress) -> None:
         self._console = console
-        self._units = units
+        self._variables = variables
         self._bar = bar
         self._task: TaskID = bar.add_task("", total=None, remaining="")
         self._begin: float | None = None
@@ -95,7 +95,7 @@ class _Live:
 
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         self._begin = self._begin or time.monotonic()
-        text = f"trial {planned.trial}: {_levels(planned, self._units)}"
+        text = f"trial {planned.trial}: {_levels(planned, self._variables)}"
         self._bar.update(self._task, completed=ledger.valid, total=ledger.total, description=text)
 
     def ended(self, record: TrialRecord, ledger: Ledger) -> None:
@@ -110,13 +110,11 @@ class _Live:
             self._console.print(Text.assemble(f"trial {record.trial}: ", _result(record)))
 
 
-def _levels(planned: PlannedTrial, units: dict[str, str]) -> str:
-    from insitu.orchestrator.units import format_quantity
-
+def _levels(planned: PlannedTrial, variables: Mapping[str, Variable]) -> str:
     if planned.baseline:
         return "baseline"
     return ", ".join(
-        f"{name} {format_quantity(level, units[name])}"
+        f"{name} {variables[name].spell(level)}"
         for name, level in planned.assignment.levels
         if math.isfinite(level)
     )

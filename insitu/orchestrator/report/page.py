@@ -10,6 +10,7 @@ import base64
 import hashlib
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,11 +21,11 @@ from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.report.graph import NODE_HEIGHT, NODE_WIDTH, lay_out
 from insitu.orchestrator.report.plots import plot_data
 from insitu.orchestrator.report.summary import Summary
-from insitu.orchestrator.report.wording import count, number, percent, signed_percent, together
+from insitu.orchestrator.report.wording import count, number, signed_percent, together
 from insitu.orchestrator.store.database import mapped_errors
 from insitu.orchestrator.store.encoding import dump
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.units import format_quantity, percent
 
 if TYPE_CHECKING:
     import jinja2
@@ -94,7 +95,7 @@ def render_report(summary: Summary) -> str:
     """Render the page as HTML."""
     plotly, script = _plotly(), _asset("report.js")
     names = list(dict.fromkeys(v for trial in summary.trials for v in trial.planned.assignment.as_dict()))
-    units = {variable.name: variable.unit for variable in summary.variables}
+    variables = {variable.name: variable for variable in summary.variables}
     layout = lay_out([variable.name for variable in summary.variables], summary.edges)
     return _template().render(
         summary=summary,
@@ -107,17 +108,17 @@ def render_report(summary: Summary) -> str:
         script=script,
         data=_script_safe(dump(plot_data(summary))),
         layout=layout,
-        by_name={variable.name: variable for variable in summary.variables},
+        by_name=variables,
         node_width=NODE_WIDTH,
         node_height=NODE_HEIGHT,
         role_labels=ROLE_LABELS,
         factor_names=names,
-        rows=[_row(trial, names, units, summary.outcome_variable) for trial in summary.trials],
+        rows=[_row(trial, names, variables, summary.outcome_variable) for trial in summary.trials],
         present_states=[state for state, amount in summary.states.items() if amount],
     )
 
 
-def _row(trial: StoredTrial, names: list[str], units: dict[str, str], outcome: Variable) -> TrialRow:
+def _row(trial: StoredTrial, names: list[str], variables: Mapping[str, Variable], outcome: Variable) -> TrialRow:
     planned, record = trial.planned, trial.record
     found = {level.variable: level for level in record.levels} if record is not None else {}
     asked = planned.assignment.as_dict()
@@ -129,7 +130,7 @@ def _row(trial: StoredTrial, names: list[str], units: dict[str, str], outcome: V
         block=planned.block,
         state=trial.state.value,
         tags=", ".join(tags),
-        levels=tuple(_cell(found.get(name), asked.get(name), units.get(name, "")) for name in names),
+        levels=tuple(_cell(found.get(name), asked.get(name), variables[name]) for name in names),
         outcome=format_quantity(observed, outcome.unit) if math.isfinite(observed) else "",
         outcome_sort=observed,
         node=record.node if record is not None else "",
@@ -137,17 +138,15 @@ def _row(trial: StoredTrial, names: list[str], units: dict[str, str], outcome: V
     )
 
 
-def _cell(level: LevelRecord | None, asked: float | None, unit: str) -> LevelCell | None:
+def _cell(level: LevelRecord | None, asked: float | None, variable: Variable) -> LevelCell | None:
     if level is None:
-        return None if asked is None else LevelCell(asked, format_quantity(asked, unit), "", "planned", "", "")
+        return None if asked is None else LevelCell(asked, variable.spell(asked), "", "planned", "", "")
     known = level.achieved is not None and level.verdict is not LevelVerdict.EXACT
     used = "used " if level.verdict is LevelVerdict.SLACK else ""
     return LevelCell(
         sort=level.requested,
-        requested=format_quantity(level.requested, level.unit),
-        achieved=f"{used}{format_quantity(level.achieved, level.unit)}"
-        if known and level.achieved is not None
-        else "",
+        requested=variable.spell(level.requested),
+        achieved=f"{used}{variable.spell(level.achieved)}" if known and level.achieved is not None else "",
         verdict=level.verdict.value,
         mark=VERDICT_MARKS[level.verdict],
         note="; ".join(filter(None, (level.mechanism, level.note))),

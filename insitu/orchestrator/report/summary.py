@@ -16,10 +16,11 @@ from insitu.orchestrator.plan.goals import EffectGoal, Goal
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report import goals
 from insitu.orchestrator.report.facts import Fact, gather_facts
-from insitu.orchestrator.report.wording import count, join, p_text, percent
+from insitu.orchestrator.report.wording import count, join, p_text
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial, TrialState
 from insitu.orchestrator.store.states import FINISHED, SPOILT
+from insitu.orchestrator.units import percent
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.blueprint import Blueprint
@@ -159,14 +160,13 @@ def summarise(
     """
     states = {state.value: sum(trial.state is state for trial in trials) for state in TrialState}
     levels = _level_summaries(trials)
-    units = {name: variable.unit for name, variable in blueprint.variables.items()}
     status = str(meta.get("status") or ("complete" if _complete(states) else "incomplete"))
     edges = [EdgeSummary(parent, name) for name, law in blueprint.laws.items() for parent in law.parents]
     return Summary(
         name=str(meta.get("name") or "experiment"),
         status=status,
-        headline=_headline(analysis, states, goal, answer, units),
-        conditions=_conditions(analysis, meta, goal, answer, units),
+        headline=_headline(analysis, states, goal, answer, blueprint.variables),
+        conditions=_conditions(analysis, meta, goal, answer, blueprint.variables),
         reasons=tuple(_reasons(analysis, states, levels, goal, answer)),
         outcome=analysis.outcome,
         law=f"{analysis.outcome} = {blueprint.laws[analysis.outcome].text}",
@@ -188,10 +188,14 @@ def _complete(states: Mapping[str, int]) -> bool:
 
 
 def _headline(
-    analysis: Analysis, states: Mapping[str, int], goal: Goal | None, answer: Answer | None, units: dict[str, str]
+    analysis: Analysis,
+    states: Mapping[str, int],
+    goal: Goal | None,
+    answer: Answer | None,
+    variables: Mapping[str, Variable],
 ) -> str:
     if goal is not None and answer is not None:
-        return goals.headline(goal, answer, units)
+        return goals.headline(goal, answer, variables)
     if analysis.fit is not None:
         return f"The law of {analysis.outcome} is fitted to {count(analysis.fit.n, 'trial')}"
     finished = sum(states[name] for name in FINISHED)
@@ -201,11 +205,15 @@ def _headline(
 
 
 def _conditions(
-    analysis: Analysis, meta: Mapping[str, Json], goal: Goal | None, answer: Answer | None, units: dict[str, str]
+    analysis: Analysis,
+    meta: Mapping[str, Json],
+    goal: Goal | None,
+    answer: Answer | None,
+    variables: Mapping[str, Variable],
 ) -> str:
     parts = []
     if goal is not None and answer is not None:
-        parts.append(goals.conditions(goal, answer, units))
+        parts.append(goals.conditions(goal, answer, variables))
     if analysis.fit is None and analysis.remedy:
         parts.append(f"{analysis.remedy[0].upper()}{analysis.remedy[1:]}")
     if meta.get("reason"):

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
-from insitu.orchestrator.report.wording import count, number, percent, signed_percent
+from insitu.orchestrator.report.wording import count, number, signed_percent
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial
 from insitu.orchestrator.store.states import SPOILT
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.units import format_quantity, percent
 
 if TYPE_CHECKING:
     from insitu.orchestrator.estimation.fit import Fit

@@ -6,13 +6,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.units import FRACTION, format_quantity
-
-
-def percent(share: float, digits: int = 2) -> str:
-    """A share as a percentage: ``0.0213`` is ``"2.1 %"``."""
-    return f"{100 * share:.{digits}g} %" if math.isfinite(share) else "unknown"
-
 
 _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=[±=]) (?=\d)| (?== \d)")
 
@@ -110,9 +105,17 @@ def level_list(
     )
 
 
+def spell_levels(levels: Mapping[str, float], variables: Mapping[str, Variable]) -> str:
+    """As `level_list`, with what the model says of its variables."""
+    return join([f"{name} = {variables[name].spell(level)}" for name, level in levels.items()])
+
+
 def level_text(level: float, unit: str, words: Sequence[str] = ()) -> str:
     """One level: a quantity, or the word of a category."""
-    return words[int(level)] if words else format_quantity(level, unit)
+    if not words:
+        return format_quantity(level, unit)
+    known = math.isfinite(level) and level == int(level) and 0 <= level < len(words)
+    return words[int(level)] if known else "no category"
 
 
 def join(parts: list[str]) -> str:

@@ -15,6 +15,7 @@ from insitu.orchestrator.design.stopping import Look, Ruling, Stop, judge
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after
 from insitu.orchestrator.steering.state import Knowledge, knowledge_of
 from insitu.orchestrator.store.records import LevelVerdict, PlannedTrial, StoredTrial, TrialState
+from insitu.orchestrator.units import percent
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.graph import Blueprint
@@ -76,7 +77,7 @@ class SequentialSteering:
         if not self._looks:
             return f"{further} trials before the first look"
         now = self._looks[-1]
-        known = f"known to ± {now.half_width:.1%}" if math.isfinite(now.half_width) else "not known yet"
+        known = f"known to ± {percent(now.half_width)}" if math.isfinite(now.half_width) else "not known yet"
         return f"{known} after {now.trials} valid trials; {further} more"
 
     @property
@@ -125,9 +126,9 @@ class SequentialSteering:
     def _out_of_budget(self, stored: Sequence[StoredTrial], what: str) -> Outcome:
         valid = sum(trial.state is TrialState.VALID for trial in stored)
         known = self._looks[-1].half_width if self._looks else math.inf
-        so_far = f"known to ± {known:.1%}" if math.isfinite(known) else "not known yet"
+        so_far = f"known to ± {percent(known)}" if math.isfinite(known) else "not known yet"
         asked = self.goal.relative_half_width
-        wanted = f"; the goal asks for ± {asked:.1%}" if asked is not None else ""
+        wanted = f"; the goal asks for ± {percent(asked)}" if asked is not None else ""
         text = f"the budget of {what} is used up: {so_far} after {valid} valid trials{wanted}"
         return Outcome(Ending.BUDGET, text, "run the plan again with a larger `budget`, or ask for less precision")
 
