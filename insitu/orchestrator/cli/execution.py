@@ -195,6 +195,7 @@ def store_results(store: RunStore, outcome: Outcome) -> Summary:
     store.set_meta(_RESULTS_WRITTEN, False)
     store.set_meta("status", outcome.ending.value)
     store.set_meta("reason", outcome.text)
+    store.set_meta("next_step", _advice(outcome, store.directory))
     store.set_meta("finished_at", time.time())
     store.export_samples()
     summary = results.write_results(store)
@@ -207,13 +208,7 @@ def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -
     from insitu.orchestrator.errors import Aborted, GoalNotReached, NotIdentified
     from insitu.orchestrator.steering.endings import Ending
 
-    hints = {
-        Ending.BUDGET: "see the reasons above; a quieter machine, or a new run with a larger `budget`, may help",
-        Ending.SUBJECT_FAILED: _remedy(outcome.text),
-        Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
-        Ending.INVALID: "see the reasons above; a quieter machine, other levels or a larger blast radius may help",
-    }
-    hint = outcome.next_step or hints.get(outcome.ending)
+    hint = _advice(outcome, directory) or None
     if outcome.ending is Ending.ABORTED:
         raise Aborted(outcome.text, hint=hint)
     if outcome.ending is Ending.REACHED:
@@ -230,6 +225,19 @@ def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -
             hint="raise `design.replicates`, or have the trials chosen: `design: {kind: sequential}`",
             reason="budget",
         )
+
+
+def _advice(outcome: Outcome, directory: Path) -> str:
+    """What the user can do next; empty where nothing is left to do."""
+    from insitu.orchestrator.steering.endings import Ending
+
+    hints = {
+        Ending.BUDGET: "see the reasons above; a quieter machine, or a new run with a larger `budget`, may help",
+        Ending.SUBJECT_FAILED: _remedy(outcome.text),
+        Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
+        Ending.INVALID: "see the reasons above; a quieter machine, other levels or a larger blast radius may help",
+    }
+    return outcome.next_step or hints.get(outcome.ending, "")
 
 
 def _remedy(failure: str) -> str:

@@ -21,7 +21,7 @@ from insitu.orchestrator.design.exchange import exchange
 from insitu.orchestrator.design.precision import precision_of
 from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.plan.types import DesignSpec
-from insitu.orchestrator.store.records import Assignment, PlannedTrial
+from insitu.orchestrator.store.records import Assignment, PlannedTrial, Purpose
 
 LEAST_DF = 4
 """Trials beyond the number of parameters before the first look: with fewer, the noise is hardly known."""
@@ -99,10 +99,17 @@ def plan_batch(
     checks = [check for place in range(1, count + 1) if (check := check_of(before + place)) is not None]
     space = situation.space
     chosen = [space.assignment(candidate) for candidate in _informing(situation, count - len(checks), rng)]
+    purposes = [Purpose.INFORMING] * len(chosen) + [Purpose(check.value) for check in checks]
     chosen += [_checking(situation, check, chosen) for check in checks]
     order = rng.permutation(len(chosen))
     return tuple(
-        PlannedTrial(first_number + place, block, chosen[index], baseline=chosen[index] == space.rest)
+        PlannedTrial(
+            trial=first_number + place,
+            block=block,
+            assignment=chosen[index],
+            baseline=chosen[index] == space.rest,
+            purpose=purposes[index],
+        )
         for place, index in enumerate(order)
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import StoredTrial
 
-_HIDDEN = {"name", "status", "reason", "results_written", "writer_pid"}
+_HIDDEN = {"name", "status", "reason", "next_step", "results_written", "writer_pid"}
 _FIRST = ("run_id", "created_at", "finished_at", "seed", "insitu_version", "schema_version")
 _LABELS = {"run_id": "run", "insitu_version": "insitu", "schema_version": "run format"}
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from insitu.orchestrator.estimation.analysis import Analysis
 from insitu.orchestrator.estimation.answer import Answer
 from insitu.orchestrator.estimation.finding import Check
+from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.plan.goals import EffectGoal, Goal
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report import goals
+from insitu.orchestrator.report.course import Looked
 from insitu.orchestrator.report.facts import Fact, gather_facts
 from insitu.orchestrator.report.wording import count, join, p_text
 from insitu.orchestrator.store.encoding import Json
@@ -100,10 +102,24 @@ class EdgeSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything a report shows; base units."""
+    """Everything a report shows; base units.
+
+    Attributes
+    ----------
+    ending, next_step
+        How the run ended and what the user can do next; empty while it has not.
+    fits
+        Of every law of a measured variable, the outcome's first.
+    looks
+        What was known after each batch, where trials were chosen as they went.
+    reasoning
+        Whether and why the trials can tell what the goal asks for, in sentences.
+    """
 
     name: str
     status: str
+    ending: str
+    next_step: str
     headline: str
     conditions: str
     reasons: tuple[Reason, ...]
@@ -112,6 +128,9 @@ class Summary:
     goal: Goal | None
     analysis: Analysis
     answer: Answer | None
+    fits: tuple[Fit, ...]
+    looks: tuple[Looked, ...]
+    reasoning: tuple[str, ...]
     variables: tuple[Variable, ...]
     edges: tuple[EdgeSummary, ...]
     levels: tuple[LevelSummary, ...]
@@ -146,6 +165,10 @@ def summarise(
     goal: Goal | None = None,
     tolerance: float | None = None,
     answer: Answer | None = None,
+    *,
+    fits: Mapping[str, Fit] | None = None,
+    looks: Sequence[Looked] = (),
+    reasoning: Sequence[str] = (),
 ) -> Summary:
     """Gather what a report shows.
 
@@ -157,6 +180,8 @@ def summarise(
         The run's facts; ``name``, ``status`` and ``reason`` are shown at the top, the others as provenance.
     tolerance
         Largest relative deviation of a level that was held; drawn as a band.
+    fits, looks, reasoning
+        As of `Summary`.
     """
     states = {state.value: sum(trial.state is state for trial in trials) for state in TrialState}
     levels = _level_summaries(trials)
@@ -165,14 +190,19 @@ def summarise(
     return Summary(
         name=str(meta.get("name") or "experiment"),
         status=status,
+        ending=str(meta.get("reason") or ""),
+        next_step=str(meta.get("next_step") or ""),
         headline=_headline(analysis, states, goal, answer, blueprint.variables),
-        conditions=_conditions(analysis, meta, goal, answer, blueprint.variables),
+        conditions=_conditions(analysis, goal, answer, blueprint.variables),
         reasons=tuple(_reasons(analysis, states, levels, goal, answer)),
         outcome=analysis.outcome,
         law=f"{analysis.outcome} = {blueprint.laws[analysis.outcome].text}",
         goal=goal,
         analysis=analysis,
         answer=answer,
+        fits=_outcome_first(analysis, fits or {}),
+        looks=tuple(looks),
+        reasoning=tuple(reasoning),
         variables=tuple(blueprint.variables.values()),
         edges=tuple(edges),
         levels=levels,
@@ -181,6 +211,11 @@ def summarise(
         tolerance=tolerance,
         facts=gather_facts(meta, trials),
     )
+
+
+def _outcome_first(analysis: Analysis, fits: Mapping[str, Fit]) -> tuple[Fit, ...]:
+    own = () if analysis.fit is None else (analysis.fit,)
+    return (*own, *(fit for name, fit in fits.items() if name != analysis.outcome))
 
 
 def _complete(states: Mapping[str, int]) -> bool:
@@ -206,7 +241,6 @@ def _headline(
 
 def _conditions(
     analysis: Analysis,
-    meta: Mapping[str, Json],
     goal: Goal | None,
     answer: Answer | None,
     variables: Mapping[str, Variable],
@@ -216,8 +250,6 @@ def _conditions(
         parts.append(goals.conditions(goal, answer, variables))
     if analysis.fit is None and analysis.remedy:
         parts.append(f"{analysis.remedy[0].upper()}{analysis.remedy[1:]}")
-    if meta.get("reason"):
-        parts.append(str(meta["reason"]))
     return ". ".join(parts)
 
 

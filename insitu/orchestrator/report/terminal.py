@@ -37,6 +37,8 @@ def render_summary(summary: Summary) -> RenderableType:
     parts: list[RenderableType] = [Text(""), Text(summary.headline, "bold")]
     if summary.conditions:
         parts.append(Text(summary.conditions))
+    if summary.ending:
+        parts.append(Text(f"{summary.status}: {summary.ending}"))
     parts += [Text(""), Text.assemble(("law  ", "dim"), summary.law)]
     if summary.analysis.fit is not None:
         parts.append(_estimates(summary.analysis.fit))

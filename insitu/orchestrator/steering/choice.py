@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from insitu.orchestrator.causal.graph import Blueprint
     from insitu.orchestrator.estimation.answer import Answer
     from insitu.orchestrator.plan.types import Plan
+    from insitu.orchestrator.report.course import Looked
     from insitu.orchestrator.store.records import StoredTrial
 
 
@@ -38,6 +39,15 @@ def steering_of(plan: Plan, blueprint: Blueprint, most_trials: int) -> Steering:
 
         return SequentialSteering(plan, blueprint, most_trials)
     return FixedSteering(plan, most_trials)
+
+
+def course_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -> tuple[Looked, ...]:
+    """What was known at each look of a run; nothing of a design that is fixed beforehand."""
+    if plan.goal is None or plan.design.kind != SEQUENTIAL or not trials:
+        return ()
+    from insitu.orchestrator.steering.sequential import SequentialSteering
+
+    return SequentialSteering(plan, blueprint, most_trials(plan, len(trials))).course(trials)
 
 
 def answer_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -> Answer | None:

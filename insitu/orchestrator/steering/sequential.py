@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from insitu.orchestrator.design.looks import Looks, planned_looks
 from insitu.orchestrator.design.sequential import Situation, batch_size, first_batch_size, out_of_reach, plan_batch
 from insitu.orchestrator.design.stopping import Look, Ruling, Stop, judge
+from insitu.orchestrator.report.course import Looked
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after
 from insitu.orchestrator.steering.state import Knowledge, knowledge_of
 from insitu.orchestrator.store.records import LevelVerdict, PlannedTrial, StoredTrial, TrialState
@@ -102,6 +103,18 @@ class SequentialSteering:
     def answer(self, stored: Sequence[StoredTrial]) -> Answer | None:
         """What the trials say about the goal, with intervals that allow for all the looks."""
         return self._knowledge(stored).answer(self.goal.confidence, self.looks.inflation)
+
+    def course(self, stored: Sequence[StoredTrial]) -> tuple[Looked, ...]:
+        """What was known after each batch that has been executed."""
+        waiting = [one.planned.block for one in stored if one.state in (TrialState.PLANNED, TrialState.RUNNING)]
+        last = min(waiting, default=math.inf)
+        looked = []
+        for block in dict.fromkeys(one.planned.block for one in stored if one.planned.block < last):
+            knowledge = self._knowledge([one for one in stored if one.planned.block <= block])
+            enough = knowledge.valid >= self.looks.trials[0]
+            found = knowledge.answer(self.goal.confidence, self.looks.inflation) if enough else None
+            looked.append(Looked(knowledge.valid, found))
+        return tuple(looked)
 
     def _look_again(self, stored: Sequence[StoredTrial]) -> None:
         """Bring the looks up to date: one after each batch, so that a run which resumes has the same ones."""
