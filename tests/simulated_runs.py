@@ -56,13 +56,13 @@ GOAL = "{effect: cores -> runtime, relative_half_width: 0.1}"
 
 def truth(levels: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
     """What the law says, with c = 0.1 s, seek = 0.5 s and b = 0.03 core s/MB, and noise of 0.02 s."""
-    work_s = 0.1 + 0.5 * levels["disk_kind"] + 0.03e-6 * levels["size"] / min(levels["cores"], 2.0)
+    work_s = 0.1 + 0.5 * levels["disk_kind"] + 0.03e-6 * levels["size"] / levels["cores"]
     return {"wall_time": work_s + rng.normal(0, 0.02)}
 
 
 def bent(levels: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
     """More than the law says, at few cores."""
-    missing_s = 0.1 / levels["cores"] ** 2 * (levels["size"] / 1.6e7) ** 2
+    missing_s = 0.3 / levels["cores"] ** 2 * (levels["size"] / 1.6e7) ** 2
     return {"wall_time": truth(levels, rng)["wall_time"] + missing_s}
 
 

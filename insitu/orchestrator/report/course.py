@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from insitu.orchestrator.estimation.answer import Answer
+from insitu.orchestrator.estimation.answer import Answer, Part
 from insitu.orchestrator.plan.goals import EffectGoal, Goal, ParametersGoal, PredictionGoal, RankingGoal
 from insitu.orchestrator.plan.types import Variable
-from insitu.orchestrator.report.wording import join, spell_levels
+from insitu.orchestrator.report.wording import spell_levels
 from insitu.orchestrator.units import percent
 
 
@@ -65,10 +65,25 @@ def _question(goal: Goal, variables: Mapping[str, Variable]) -> str:
     return f"What is there to know of {goal.outcome}"
 
 
-def part_names(answer: Answer, goal: Goal, variables: Mapping[str, Variable]) -> tuple[str, ...]:
+def told(answer: Answer, goal: Goal) -> tuple[Part, ...]:
+    """The numbers as a reader is told them: effects in the direction in which the outcome grows, largest first."""
+    if not isinstance(goal, (EffectGoal, RankingGoal)):
+        return answer.parts
+    grown = [_growing(part) for part in answer.parts]
+    return tuple(sorted(grown, key=lambda part: -math.inf if math.isnan(part.value) else part.value, reverse=True))
+
+
+def _growing(part: Part) -> Part:
+    if not part.value < 0:
+        return part
+    turned = replace(part.wanted, low=part.wanted.high, high=part.wanted.low)
+    return replace(part, wanted=turned, value=-part.value, low=-part.high, high=-part.low)
+
+
+def part_names(parts: Sequence[Part], goal: Goal, variables: Mapping[str, Variable]) -> tuple[str, ...]:
     """What each number is, so that no two of an answer are called the same."""
     names = []
-    for part in answer.parts:
+    for part in parts:
         wanted = part.wanted
         if isinstance(goal, PredictionGoal):
             names.append(spell_levels(dict(wanted.at), variables) or wanted.name)
@@ -82,10 +97,9 @@ def part_names(answer: Answer, goal: Goal, variables: Mapping[str, Variable]) ->
 
 def standing_still(answer: Answer, goal: Goal, variables: Mapping[str, Variable]) -> str:
     """Where the variables stood that were not asked about; empty where that is part of each number's name."""
-    if isinstance(goal, PredictionGoal) or not answer.parts:
+    if isinstance(goal, PredictionGoal):
         return ""
-    places = dict.fromkeys(spell_levels(dict(part.wanted.at), variables) for part in answer.parts)
-    return join(list(places)) if len(places) == 1 else ""
+    return spell_levels({name: level for part in answer.parts for name, level in part.wanted.at}, variables)
 
 
 def drawn_looks(looks: Sequence[Looked]) -> tuple[Looked, ...]:

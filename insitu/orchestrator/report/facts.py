@@ -52,6 +52,8 @@ def _flatten(label: str, key: str, fact: Json) -> list[Fact]:
         return [Fact(label, ", ".join(str(item) for item in fact))]
     if key.endswith("_at") and isinstance(fact, (int, float)) and not isinstance(fact, bool):
         return [Fact(label.removesuffix(" at"), time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(fact)))]
+    if key.endswith("_s") and isinstance(fact, float):
+        return [Fact(label.removesuffix(" s"), f"{fact:.1f} s")]
     return [Fact(label, str(fact))]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from insitu.orchestrator.estimation.curves import Curve
 from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.report.goal_plots import goal_plot_data
 from insitu.orchestrator.report.summary import Summary, deviation
 from insitu.orchestrator.report.wording import Scale, axis_scale, level_list, spell_levels
 from insitu.orchestrator.store.encoding import Json
@@ -24,7 +25,8 @@ def plot_data(summary: Summary) -> dict[str, Json]:
         "confidence": percent(fit.confidence, 4) if fit is not None else "",
         "curves": [_curve(curve) for curve in summary.analysis.curves],
         "check": _check(summary, variables),
-        "fit": _fit(fit, variables) if fit is not None else None,
+        "fits": [_fit(one, variables) for one in summary.fits] if fit is not None else [],
+        **goal_plot_data(summary),
     }
 
 
@@ -94,11 +96,13 @@ def _check(summary: Summary, variables: Mapping[str, Variable]) -> dict[str, Jso
 
 def _fit(fit: Fit, variables: Mapping[str, Variable]) -> dict[str, Json]:
     scale = axis_scale(_largest(point.observed for point in fit.points), fit.unit)
-    small = axis_scale(_largest(point.residual for point in fit.points), fit.unit)
+    relative = fit.noise.relative
+    left = [point.residual / point.predicted if relative else point.residual for point in fit.points]
+    small = Scale(100.0, "%") if relative else axis_scale(_largest(left), fit.unit)
     parents = [support.variable for support in fit.support]
     return {
-        "x_title": _axis(f"predicted {fit.outcome}", scale),
-        "y_title": _axis(f"observed {fit.outcome}", scale),
+        "x_title": _axis(f"fitted {fit.outcome}", scale),
+        "y_title": _axis(f"measured {fit.outcome}", scale),
         "residual_title": _axis("residual", small),
         "trial": [point.trial for point in fit.points],
         "levels": [
@@ -106,7 +110,8 @@ def _fit(fit: Fit, variables: Mapping[str, Variable]) -> dict[str, Json]:
         ],
         "observed": _times(scale, (point.observed for point in fit.points)),
         "predicted": _times(scale, (point.predicted for point in fit.points)),
-        "half": _times(scale, (point.high - point.predicted for point in fit.points)),
-        "residual": _times(small, (point.residual for point in fit.points)),
+        "above": _times(scale, (point.high - point.predicted for point in fit.points)),
+        "below": _times(scale, (point.predicted - point.low for point in fit.points)),
+        "residual": _times(small, left),
         "sigma": fit.sigma * small.factor,
     }

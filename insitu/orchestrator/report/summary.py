@@ -45,7 +45,7 @@ _TITLES = {
     Check.OUTLIERS: "Outliers",
     Check.GROUPS: "Nodes and days",
 }
-"""Checks of a fit that are shown where they are notable; the others have a line of their own."""
+"""Checks of a fit that are among the reasons where they are notable; the others have a reason of their own."""
 
 
 class Standing(StrEnum):
@@ -133,6 +133,7 @@ class Summary:
     reasoning: tuple[str, ...]
     variables: tuple[Variable, ...]
     edges: tuple[EdgeSummary, ...]
+    confounded: tuple[tuple[str, str], ...]
     levels: tuple[LevelSummary, ...]
     trials: tuple[StoredTrial, ...]
     states: dict[str, int]
@@ -205,6 +206,7 @@ def summarise(
         reasoning=tuple(reasoning),
         variables=tuple(blueprint.variables.values()),
         edges=tuple(edges),
+        confounded=blueprint.confounded,
         levels=levels,
         trials=tuple(trials),
         states=states,

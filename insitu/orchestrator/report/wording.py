@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.units import FRACTION, format_quantity
 
-_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=[±=]) (?=\d)| (?== \d)")
+_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=±) (?=\d)|(?<= =) | (?== )")
 
 
 def together(text: str) -> str:
