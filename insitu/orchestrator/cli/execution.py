@@ -133,6 +133,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     from insitu.orchestrator.plan.blast_radius import UNITS
     from insitu.orchestrator.radius import refuse_crowd
     from insitu.orchestrator.report.terminal import print_summary
+    from insitu.orchestrator.steering.endings import Ending
     from insitu.orchestrator.units import format_quantity
 
     directory = store.directory
@@ -171,7 +172,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     finally:
         _remove_if_empty(workspace)
     summary = store_results(store, outcome)
-    print_summary(summary)
+    print_summary(summary, ending=outcome.ending is Ending.REACHED)
     typer.echo(f"run:    {directory}")
     typer.echo(f"report: {directory / 'report.html'}")
     _conclude(prepared.plan, outcome, summary, directory)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from insitu.orchestrator.units import percent
+
 if TYPE_CHECKING:
     from insitu.orchestrator.design.foresight import Foreseen
     from insitu.orchestrator.experiment import Experiment
@@ -39,7 +41,7 @@ def _lines(foreseen: Preview, plan: Plan) -> Iterator[str]:
         yield f"half width of the interval, in units of one trial's spread: {told}"
     if foreseen.needed and plan.goal is not None and plan.goal.relative_half_width is not None:
         what = "what the goal asks for" if len(foreseen.wanted) == 1 else "the smallest number that it asks for"
-        yield f"the goal, ± {plan.goal.relative_half_width:.3g}, is reached where one trial's spread is"
+        yield f"the goal, ± {percent(plan.goal.relative_half_width)}, is reached where one trial's spread is"
         for one in foreseen.needed:
             when = f"after {one.trials} trials" if one.trials is not None else "not within the budget"
             yield f"  {one.spread:4.0%} of {what}: {when}"

@@ -26,6 +26,8 @@ def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
     from rich.console import Console
     from rich.text import Text
 
+    from insitu.orchestrator.plan.types import SEQUENTIAL
+
     console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     for left in prepared.left_unset:
         what = (f"{left.variable} is left as it is:", "yellow")
@@ -38,7 +40,8 @@ def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
         yield _Lines(console, prepared.blueprint.variables)
         return
     with _bar(console) as bar:
-        yield _Live(console, prepared.blueprint.variables, bar)
+        until = "to the next look" if prepared.plan.design.kind == SEQUENTIAL else "left"
+        yield _Live(console, prepared.blueprint.variables, bar, until)
 
 
 def _bar(console: Console) -> Progress:
@@ -68,6 +71,9 @@ class _Lines:
 
         self._console.print(Text(text, "dim"))
 
+    def looked(self, text: str) -> None:
+        self.stage(text)
+
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         del ledger
         self._levels = _levels(planned, self._variables)
@@ -80,9 +86,16 @@ class _Lines:
 
 
 class _Live:
-    """A bar with elapsed and remaining time and the trial at hand; bad trials stay above it."""
+    """A bar with elapsed and remaining time and the trial at hand; bad trials and looks stay above it.
 
-    def __init__(self, console: Console, variables: Mapping[str, Variable], bar: Progress) -> None:
+    Parameters
+    ----------
+    until
+        What the remaining time is until.
+    """
+
+    def __init__(self, console: Console, variables: Mapping[str, Variable], bar: Progress, until: str) -> None:
+        self._until = until
         self._console = console
         self._variables = variables
         self._bar = bar
@@ -92,6 +105,11 @@ class _Live:
 
     def stage(self, text: str) -> None:
         self._bar.update(self._task, description=text)
+
+    def looked(self, text: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(text, "dim"))
 
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         self._begin = self._begin or time.monotonic()
@@ -105,7 +123,7 @@ class _Live:
 
         self._executed += 1
         left_s = (ledger.total - ledger.valid) * (time.monotonic() - (self._begin or 0.0)) / self._executed
-        self._bar.update(self._task, completed=ledger.valid, remaining=f"{left_s:.0f} s left")
+        self._bar.update(self._task, completed=ledger.valid, remaining=f"{left_s:.0f} s {self._until}")
         if record.state is not TrialState.VALID:
             self._console.print(Text.assemble(f"trial {record.trial}: ", _result(record)))
 
@@ -113,11 +131,15 @@ class _Live:
 def _levels(planned: PlannedTrial, variables: Mapping[str, Variable]) -> str:
     if planned.baseline:
         return "baseline"
-    return ", ".join(
+    from insitu.orchestrator.store.records import Purpose
+
+    levels = ", ".join(
         f"{name} {variables[name].spell(level)}"
         for name, level in planned.assignment.levels
         if math.isfinite(level)
     )
+    checks = planned.purpose is not None and planned.purpose is not Purpose.INFORMING
+    return f"{levels} ({planned.purpose})" if checks else levels
 
 
 def _result(record: TrialRecord) -> Text:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from insitu.orchestrator.estimation.answer import Answer
-from insitu.orchestrator.plan.goals import Goal, ParametersGoal, PredictionGoal, RankingGoal
+from insitu.orchestrator.plan.goals import Goal, PredictionGoal, RankingGoal
 from insitu.orchestrator.report.course import drawn_looks, part_names, told
 from insitu.orchestrator.report.summary import Summary
 from insitu.orchestrator.report.wording import axis_scale, count
@@ -23,15 +23,12 @@ class GoalDrawing:
 
     Attributes
     ----------
-    what
-        Heads the column of names.
     forest
         Whether the numbers are of one kind, so that they can be drawn on one axis.
     narrowing
         The plot of the looks, in words.
     """
 
-    what: str
     forest: bool
     narrowing: str
 
@@ -48,16 +45,7 @@ def drawing_of(summary: Summary) -> GoalDrawing:
             f"{percent(last)} after {looks[-1].trials}"
         )
     comparable = goal is not None and answer is not None and _comparable(goal, answer)
-    return GoalDrawing(_heading(goal), comparable, text)
-
-
-def _heading(goal: Goal | None) -> str:
-    match goal:
-        case ParametersGoal():
-            return "Parameter"
-        case PredictionGoal():
-            return "Where"
-    return "Cause"
+    return GoalDrawing(comparable, text)
 
 
 def _comparable(goal: Goal, answer: Answer) -> bool:

@@ -6,27 +6,11 @@ import math
 from dataclasses import dataclass
 
 from insitu.orchestrator.estimation.answer import Part
-from insitu.orchestrator.plan.goals import RankingGoal
+from insitu.orchestrator.plan.goals import Goal, ParametersGoal, PredictionGoal, RankingGoal
 from insitu.orchestrator.report.course import drawn_looks, part_names, question, standing_still, told
 from insitu.orchestrator.report.summary import Standing, Summary
 from insitu.orchestrator.report.wording import Scale, axis_scale, count, number
 from insitu.orchestrator.units import percent
-
-_LABELS = {
-    "reached": "Goal reached",
-    "budget": "Budget used up",
-    "unidentifiable": "Not identifiable",
-    "invalid": "Trials invalid",
-}
-_ENDINGS = {
-    "reached": Standing.GOOD,
-    "complete": Standing.GOOD,
-    "budget": Standing.WARNING,
-    "stalled": Standing.WARNING,
-    "interrupted": Standing.WARNING,
-    "aborted": Standing.WARNING,
-    "running": Standing.OPEN,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +41,8 @@ class GoalSection:
 
     Attributes
     ----------
+    what
+        Heads the names of the rows.
     asked
         The precision that the goal asks for; empty if none.
     notes
@@ -66,20 +52,11 @@ class GoalSection:
     """
 
     question: str
+    what: str
     asked: str
     rows: tuple[PartRow, ...]
     notes: tuple[str, ...]
     narrowed: bool
-
-
-def ending_standing(status: str) -> Standing:
-    """How the way in which a run ended speaks for its result."""
-    return _ENDINGS.get(status, Standing.BAD)
-
-
-def ending_label(status: str) -> str:
-    """How a run ended, in two words."""
-    return _LABELS.get(status, status.replace("_", " ").capitalize())
 
 
 def goal_section(summary: Summary) -> GoalSection | None:
@@ -109,11 +86,21 @@ def goal_section(summary: Summary) -> GoalSection | None:
         notes.append(f"The first look, after {count(looks[0].trials, 'valid trial')}, was the only one.")
     return GoalSection(
         question=question(goal, variables),
+        what=_heading(goal),
         asked=f"± {percent(asked)}" if asked is not None else "",
         rows=rows,
         notes=tuple(notes),
         narrowed=len(looks) > 1,
     )
+
+
+def _heading(goal: Goal) -> str:
+    match goal:
+        case ParametersGoal():
+            return "Parameter"
+        case PredictionGoal():
+            return "Where"
+    return "Cause"
 
 
 def part_scale(part: Part) -> Scale:

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 from insitu.orchestrator.estimation.finding import Check
 from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.plan.types import Role, Variable
+from insitu.orchestrator.report.endings import ending_label, ending_standing
 from insitu.orchestrator.report.goal_plots import drawing_of
-from insitu.orchestrator.report.goal_section import ending_label, ending_standing, goal_section
+from insitu.orchestrator.report.goal_section import goal_section
 from insitu.orchestrator.report.graph import NODE_HEIGHT, NODE_WIDTH, lay_out
 from insitu.orchestrator.report.plots import plot_data
 from insitu.orchestrator.report.summary import Summary
