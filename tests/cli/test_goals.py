@@ -29,9 +29,7 @@ def shown(run: Path) -> list[str]:
     return result.stdout.splitlines()
 
 
-def test_each_look_is_a_line_among_those_of_the_trials(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_look_is_a_line_among_those_of_the_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loaded, blueprint = experiment.read(plans.write(tmp_path / "look", BUDGET, simulated_runs.MODEL))
     with progress(simulated_runs.prepared(loaded, blueprint), quiet=False) as watcher:
         simulated_runs.execute(tmp_path, BUDGET, watcher=watcher)
