@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from experiments.benchmarks.claims import Claim
-from experiments.benchmarks.ways import SEQUENTIAL, WAYS, Range, Ranges, trials_until_reached
+from experiments.benchmarks.ways import RIVALS, SEQUENTIAL, WAYS, Range, Ranges, executed, in_order, sequential
 from experiments.simulated import SimulatedNode
 from insitu.orchestrator import experiment
 from insitu.orchestrator.causal.graph import Blueprint
+from insitu.orchestrator.design.space import space_of
 from insitu.orchestrator.plan.types import Plan
 
 SEEDS = 15
@@ -133,7 +134,10 @@ def _trials(case: Case, way: str, seed: int) -> int:
         return {"wall_time": float(case.truth(levels)) + noise.normal(0, case.noise_s)}
 
     node = SimulatedNode(blueprint.variables, truth, rng)
-    return trials_until_reached(way, plan, blueprint, case.ranges, node, seed, MOST_TRIALS)
+    if way == SEQUENTIAL:
+        return sequential(plan, blueprint, node, MOST_TRIALS)
+    order = RIVALS[way](space_of(plan), case.ranges, np.random.default_rng([seed, 5]))
+    return in_order(plan, blueprint, executed(node, order), MOST_TRIALS)
 
 
 def _loaded(folder: Path, case: Case, seed: int) -> tuple[Plan, Blueprint]:

@@ -7,7 +7,7 @@ repeated looks, is as narrow as the goal asks for. What differs is which trials 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from insitu.orchestrator.causal.graph import Blueprint
-from insitu.orchestrator.design.space import Space, space_of
+from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.plan.types import Plan
 from insitu.orchestrator.steering.choice import steering_of
 from insitu.orchestrator.steering.endings import Ending
@@ -98,17 +98,8 @@ RIVALS: Mapping[str, Callable[[Space, Ranges, np.random.Generator], Order]] = {
 WAYS = (SEQUENTIAL, *RIVALS)
 
 
-def trials_until_reached(
-    way: str, plan: Plan, blueprint: Blueprint, ranges: Ranges, node: Node, seed: int, most: int
-) -> int:
-    """Execute trials until the plan's goal is reached; how many that took, `most` if they were not enough."""
-    if way == SEQUENTIAL:
-        return _sequential(plan, blueprint, node, most)
-    order = RIVALS[way](space_of(plan), ranges, np.random.default_rng([seed, 5]))
-    return _in_order(plan, blueprint, node, order, most)
-
-
-def _sequential(plan: Plan, blueprint: Blueprint, node: Node, most: int) -> int:
+def sequential(plan: Plan, blueprint: Blueprint, node: Node, most: int) -> int:
+    """Execute trials as the plan's design chooses them; how many until the goal is reached, or `most`."""
     steering = steering_of(plan, blueprint, most)
     trials: list[StoredTrial] = []
     while (step := steering.advance(Ledger(trials), partial(tuple, trials), 0.0)).outcome is None:
@@ -116,22 +107,26 @@ def _sequential(plan: Plan, blueprint: Blueprint, node: Node, most: int) -> int:
     return len(trials) if step.outcome.ending is Ending.REACHED else most
 
 
-def _in_order(plan: Plan, blueprint: Blueprint, node: Node, order: Order, most: int) -> int:
-    """Executes trials as they come, and judges at the same looks as a sequential design does."""
+def executed(node: Node, order: Order) -> Iterator[StoredTrial]:
+    """Execute trials in an order that nothing changes, each when it is asked for."""
+    for number, assignment in enumerate(order, start=1):
+        yield node.stored(PlannedTrial(number, 1, assignment))
+
+
+def in_order(plan: Plan, blueprint: Blueprint, trials: Iterable[StoredTrial], most: int) -> int:
+    """Take trials as they come; how many until the goal is reached, or `most`.
+
+    They are judged at the looks that a sequential design of the same plan has.
+    """
     steering = steering_of(plan, blueprint, most)
     assert isinstance(steering, SequentialSteering)
     assert plan.goal is not None
-    goal, looks = plan.goal, steering.looks
-    trials: list[StoredTrial] = []
-    for count in _looks(looks.trials, most):
-        while len(trials) < count:
-            trials.append(node.stored(PlannedTrial(len(trials) + 1, 1, next(order))))
-        answer = knowledge_of(plan, blueprint, goal, trials).answer(goal.confidence, looks.inflation)
+    goal, looks, coming = plan.goal, steering.looks, iter(trials)
+    seen: list[StoredTrial] = []
+    counts = [*map(int, looks.trials), *range(int(looks.trials[-1]) + 2, most + 1, 2)]
+    for count in counts:
+        seen += itertools.islice(coming, count - len(seen))
+        answer = knowledge_of(plan, blueprint, goal, seen).answer(goal.confidence, looks.inflation)
         if answer is not None and answer.half_width <= (goal.relative_half_width or 0.0):
             return count
     return most
-
-
-def _looks(planned: Sequence[int], most: int) -> Iterator[int]:
-    """Every number of trials at which there is a look."""
-    return itertools.chain(planned, range(planned[-1] + 2, most + 1, 2))
