@@ -123,7 +123,7 @@ def in_order(plan: Plan, blueprint: Blueprint, trials: Iterable[StoredTrial], mo
     assert plan.goal is not None
     goal, looks, coming = plan.goal, steering.looks, iter(trials)
     seen: list[StoredTrial] = []
-    counts = [*map(int, looks.trials), *range(int(looks.trials[-1]) + 2, most + 1, 2)]
+    counts: list[int] = [*map(int, looks.trials), *range(int(looks.trials[-1]) + 2, most + 1, 2)]
     for count in counts:
         seen += itertools.islice(coming, count - len(seen))
         answer = knowledge_of(plan, blueprint, goal, seen).answer(goal.confidence, looks.inflation)
