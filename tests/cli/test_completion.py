@@ -41,7 +41,7 @@ def completed(folder: Path, *words: str) -> list[str]:
         check=False,
     )
     assert done.stderr == ""
-    return done.stdout.splitlines()
+    return [line for line in done.stdout.splitlines() if line]
 
 
 @pytest.mark.parametrize(
