@@ -42,6 +42,7 @@ ROLE_LABELS = {
     Role.MEASURED: "measured",
     Role.LATENT: "given by its law",
 }
+IDLE = "left as it is"
 CHECK_NAMES = {
     Check.CONSTANT: "Constant outcome",
     Check.SKIPPED: "Trials left out",
@@ -144,6 +145,7 @@ def render_report(summary: Summary) -> str:
         by_name=variables,
         node_width=NODE_WIDTH,
         node_height=NODE_HEIGHT,
+        idle=IDLE,
         role_labels={variable.name: _role_label(variable, summary.trials) for variable in summary.variables},
         factor_names=names,
         rows=[_row(trial, names, variables, summary.outcome_variable) for trial in summary.trials],
@@ -223,7 +225,7 @@ def _told(text: str) -> Markup:
 def _role_label(variable: Variable, trials: Sequence[StoredTrial]) -> str:
     """How a variable gets its value in this run."""
     if variable.role is Role.SET and not any(variable.name in one.planned.assignment.as_dict() for one in trials):
-        return "left as it is"
+        return IDLE
     return ROLE_LABELS[variable.role]
 
 
