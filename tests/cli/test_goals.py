@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,12 @@ def test_show_lists_each_number_of_an_answer_with_several(tmp_path: Path) -> Non
     assert [line.split()[0] for line in lines[heading + 2 : heading + 5]] == ["cores", "size", "disk_kind"]
     assert "disk_kind from ssd to hdd" in lines[heading + 4]
     assert max(map(len, lines)) <= WIDTH
+
+
+def test_check_writes_categories_as_words(tmp_path: Path) -> None:
+    plan = plans.write(tmp_path / "plan", simulated_runs.PLAN, simulated_runs.MODEL)
+    result = CliRunner().invoke(app, ["check", str(plan), "--out", str(tmp_path / "runs")], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines() if re.match(r" +\d+ +1 ", line)]
+    assert len(rows) == 8
+    assert {"ssd", "hdd"} == {word for row in rows for word in row if word in ("ssd", "hdd", "0", "1.0")}

@@ -15,17 +15,18 @@ TOLERANCE = 0.03
 """Drawn as a band in the report; each injector judges by its own."""
 
 
-def summary_of(directory: Path) -> Summary:
-    """Open a run for reading and gather what it shows."""
+def summary_of(directory: Path, *, looks: bool = True) -> Summary:
+    """Open a run for reading and gather what it shows.
+
+    Parameters
+    ----------
+    looks
+        Whether what was known at each look is shown, too: each takes a fit of its own.
+    """
     from insitu.orchestrator.store.run import RunStore
 
     with RunStore.open(directory, read_only=True) as store:
-        return summarise_store(store)
-
-
-def summarise_store(store: RunStore) -> Summary:
-    """Refit the law from the stored trials and gather what is shown."""
-    return _find(store).summary
+        return _find(store, looks=looks).summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class _Found:
     fitted: FittedLaws
 
 
-def _find(store: RunStore) -> _Found:
+def _find(store: RunStore, *, looks: bool) -> _Found:
+    """Refit the laws from the stored trials and gather what is shown."""
     from insitu.orchestrator import experiment
     from insitu.orchestrator.estimation.analysis import analyse, fit_all
     from insitu.orchestrator.reasoning import reason_about
@@ -57,7 +59,7 @@ def _find(store: RunStore) -> _Found:
         TOLERANCE,
         answer_of(plan, blueprint, trials),
         fits=fitted.fits,
-        looks=course_of(plan, blueprint, trials),
+        looks=course_of(plan, blueprint, trials) if looks else (),
         reasoning=reasoning.sentences if reasoning is not None else (),
     )
     return _Found(summary, replace(fitted, graph=analysis.graph))
@@ -68,7 +70,7 @@ def write_results(store: RunStore) -> Summary:
     from insitu.orchestrator.estimation.fitted_file import write_fitted_laws
     from insitu.orchestrator.report.page import write_report
 
-    found = _find(store)
+    found = _find(store, looks=True)
     if found.fitted.fits:
         write_fitted_laws(store.directory / "fitted.json", found.fitted)
     write_report(store.directory / "report.html", found.summary)

@@ -36,7 +36,7 @@ def show(
         return
     from insitu.orchestrator.cli import results
 
-    summary = results.summary_of(run)
+    summary = results.summary_of(run, looks=as_json)
     if as_json:
         from insitu.orchestrator.report.document import run_document
 
