@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from insitu.orchestrator.plan.types import Variable
-from insitu.orchestrator.units import FRACTION, format_quantity
+from insitu.orchestrator.units import FRACTION, format_quantity, percent
 
 _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=±) (?=\d)|(?<= =) | (?== )")
 
@@ -19,7 +19,7 @@ def together(text: str) -> str:
 
 def signed_percent(share: float) -> str:
     """A deviation as a percentage with its sign: ``"+2.1 %"``."""
-    return f"{100 * share:+.2g} %"
+    return f"{'-' if share < 0 else '+'}{percent(abs(share))}"
 
 
 def p_text(p_value: float) -> str:
@@ -37,7 +37,8 @@ def number(value: float, half_width: float) -> str:
     if not 1e-3 <= size < 1e6:
         return f"{value:.3g}"
     decimals = max(0, 1 - math.floor(math.log10(half_width)))
-    return f"{value:.{min(decimals, 6)}f}"
+    text = f"{value:.{min(decimals, 6)}f}"
+    return text.lstrip("-") if float(text) == 0 else text
 
 
 def interval(value: float, low: float, high: float, unit: str) -> str:
