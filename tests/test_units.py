@@ -14,6 +14,7 @@ from insitu.orchestrator.units import (
     format_quantity,
     parse_quantity,
     percent,
+    percent_beside,
     spell_dimension,
 )
 
@@ -138,3 +139,11 @@ def test_a_spelled_dimension_reads_back(unit: str) -> None:
 )
 def test_shares_keep_every_digit_before_the_point(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+def test_shares_that_differ_are_written_differently() -> None:
+    assert percent_beside(0.1001, 0.1) == "10.01 %"
+    assert percent_beside(0.0997, 0.1) == "9.97 %"
+    assert percent_beside(0.1, 0.1) == "10 %"
+    assert percent_beside(0.0713, 0.1) == "7.1 %"
+    assert percent_beside(math.inf, 0.1) == "unknown"

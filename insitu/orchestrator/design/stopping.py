@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from insitu.orchestrator.units import percent
+from insitu.orchestrator.units import percent, percent_beside
 
 _PATIENCE = 3
 """Batches without a valid trial after which an experiment has stalled."""
@@ -107,7 +107,7 @@ def judge(looks: Sequence[Look], asked: float | None, tolerated: float) -> Rulin
     if asked is not None and now.half_width <= asked:
         return Ruling(
             Stop.REACHED,
-            f"known to ± {percent(now.half_width)} after {now.trials} valid trials; "
+            f"known to ± {percent_beside(now.half_width, asked)} after {now.trials} valid trials; "
             f"the goal asks for ± {percent(asked)}",
             "ask further with `insitu whatif`, or see the report",
         )

@@ -10,7 +10,7 @@ from insitu.orchestrator.plan.goals import Goal, ParametersGoal, PredictionGoal,
 from insitu.orchestrator.report.course import drawn_looks, part_names, question, standing_still, told
 from insitu.orchestrator.report.summary import Standing, Summary
 from insitu.orchestrator.report.wording import Scale, axis_scale, count, number
-from insitu.orchestrator.units import percent
+from insitu.orchestrator.units import percent, percent_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _row(part: Part, name: str, asked: float | None) -> PartRow:
         name=name,
         value=f"{number(value, half)} {scale.unit}".rstrip(),
         interval=f"{number(low, half)} to {number(high, half)}",
-        half=f"± {percent(part.relative_half_width)}" if known else "–",
+        half=f"± {percent_beside(part.relative_half_width, asked or 0.0)}" if known else "–",
         standing=Standing.OPEN if asked is None else Standing.GOOD if precise else Standing.WARNING,
         problem="",
     )

@@ -134,6 +134,7 @@ def render_report(summary: Summary) -> str:
         ending=ending_standing(summary.status),
         ending_label=ending_label(summary.status),
         checks=CHECK_NAMES,
+        nodes=len({trial.record.node for trial in summary.trials if trial.record is not None}) > 1,
         purposes=any(trial.planned.purpose is not None for trial in summary.trials),
         policy=f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; "
         "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",

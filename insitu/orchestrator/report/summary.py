@@ -22,7 +22,7 @@ from insitu.orchestrator.report.wording import count, join, p_text
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial, TrialState
 from insitu.orchestrator.store.states import FINISHED, SPOILT
-from insitu.orchestrator.units import percent
+from insitu.orchestrator.units import percent, percent_beside
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.blueprint import Blueprint
@@ -339,7 +339,8 @@ def _reasons(
         reasons.append(Reason(standing, "The graph", text))
     if goal is not None and goal.relative_half_width is not None and answer is not None:
         reached = answer.half_width <= goal.relative_half_width
-        found, asked = percent(answer.half_width), percent(goal.relative_half_width)
+        found = percent_beside(answer.half_width, goal.relative_half_width)
+        asked = percent(goal.relative_half_width)
         what = "The effect is" if isinstance(goal, EffectGoal) else "What the goal asks for is"
         text = f"{what} known to ± {found}; the goal asks for ± {asked}."
         title = "Precision reached" if reached else "Precision not reached"

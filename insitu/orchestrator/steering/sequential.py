@@ -17,7 +17,7 @@ from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, 
 from insitu.orchestrator.steering.state import Knowledge, knowledge_of
 from insitu.orchestrator.store.ledger import was_disturbed
 from insitu.orchestrator.store.records import LevelVerdict, PlannedTrial, StoredTrial, TrialState
-from insitu.orchestrator.units import percent
+from insitu.orchestrator.units import percent, percent_beside
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.graph import Blueprint
@@ -79,8 +79,12 @@ class SequentialSteering:
         if not self._looks:
             return f"{further} trials before the first look"
         now = self._looks[-1]
-        known = f"known to ± {percent(now.half_width)}" if math.isfinite(now.half_width) else "not known yet"
+        known = f"known to ± {self._told(now.half_width)}" if math.isfinite(now.half_width) else "not known yet"
         return f"{known} after {now.trials} valid trials; {further} more"
+
+    def _told(self, half_width: float) -> str:
+        """So that it does not read as what the goal asks for when it is not."""
+        return percent_beside(half_width, self.goal.relative_half_width or 0.0)
 
     @property
     def _tolerated(self) -> float:
@@ -142,7 +146,7 @@ class SequentialSteering:
     def _out_of_budget(self, stored: Sequence[StoredTrial], what: str) -> Outcome:
         valid = sum(trial.state is TrialState.VALID for trial in stored)
         known = self._looks[-1].half_width if self._looks else math.inf
-        so_far = f"known to ± {percent(known)}" if math.isfinite(known) else "not known yet"
+        so_far = f"known to ± {self._told(known)}" if math.isfinite(known) else "not known yet"
         asked = self.goal.relative_half_width
         wanted = f"; the goal asks for ± {percent(asked)}" if asked is not None else ""
         text = f"the budget of {what} is used up: {so_far} after {valid} valid trials{wanted}"
