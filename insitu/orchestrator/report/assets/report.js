@@ -44,7 +44,7 @@
     const words = curve.words.length > 0;
     if (words) {
       traces.splice(0, 5, 
-        { x: curve.x, y: curve.mean, mode: "markers", name: data.confidence + " of new trials", hoverinfo: "skip", marker: { size: 1, color: color("wash-1") }, error_y: spread(curve.mean, curve.low, curve.high, "wash-1", 18) },
+        { x: curve.x, y: curve.mean, mode: "markers", name: data.confidence + " of new trials", hoverinfo: "skip", marker: { size: 12, symbol: "square", color: color("wash-1") }, error_y: spread(curve.mean, curve.low, curve.high, "wash-1", 18) },
         { x: curve.x, y: curve.mean, mode: "markers", name: "law, " + data.confidence + " interval of the mean", marker: { size: 11, symbol: "diamond", color: color("mean") }, hovertemplate: "%{y:.4g}<extra>law</extra>", error_y: spread(curve.mean, curve.mean_low, curve.mean_high, "mean", 3) });
     }
     const scale = words ? { tickvals: curve.words.map((_, i) => i), ticktext: curve.words.map(escape), range: [-.6, curve.words.length - .4], showgrid: false } : curve.logarithmic ? { type: "log", dtick: 1, minor: { showgrid: true, gridcolor: color("grid") } } : {};
