@@ -81,7 +81,7 @@
       annotations.push({ xref: "paper", x: 0, xanchor: "left", y: Math.log10(went.asked), yanchor: "bottom", text: "asked: ± " + Number(went.asked.toPrecision(3)) + " %", showarrow: false, font: { size: 12, color: color("good") } });
     }
     const powers = [];
-    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) for (const step of ends[1] - ends[0] < 1 ? [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8] : [1, 2, 5]) powers.push(step * 10 ** power);
+    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) for (const step of ends[1] - ends[0] < 1 ? [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8] : ends[1] - ends[0] < 2.5 ? [1, 2, 5] : [1]) powers.push(step * 10 ** power);
     const ticks = { tickvals: powers, ticktext: powers.map((tick) => String(Number(tick.toPrecision(2)))) };
     Plotly.react(place, traces, layout(
       axis("valid trials", went.x.length > 8 ? {} : { tickvals: went.x }),
