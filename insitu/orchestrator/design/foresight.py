@@ -11,7 +11,8 @@ import numpy as np
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.belief import Belief, stacked_information
 from insitu.orchestrator.design.looks import Looks
-from insitu.orchestrator.design.sequential import Situation, plan_batch
+from insitu.orchestrator.design.sequential import plan_batch
+from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import Assignment
 

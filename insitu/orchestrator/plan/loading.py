@@ -12,7 +12,7 @@ from insitu.orchestrator.plan import located, resolve_plan
 from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
 from insitu.orchestrator.plan.resolve_blast_radius import resolve_blast_radius
-from insitu.orchestrator.plan.resolve_factors import FEW_POINTS, MANY_POINTS, resolve_factors, resolve_ranges
+from insitu.orchestrator.plan.resolve_factors import points_for, resolve_factors, resolve_ranges
 from insitu.orchestrator.plan.resolve_goal import resolve_goal
 from insitu.orchestrator.plan.resolve_input import check_input
 from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
@@ -167,7 +167,7 @@ class _Loading:
         factors, subject, goal = None, None, None
         design = resolve_plan.resolve_design(nodes.get("design"), document, self.designs, self.faults)
         if isinstance(factors_node, located.Mapping):
-            points = FEW_POINTS if design.kind == "factorial" else MANY_POINTS
+            points = points_for(design.kind)
             factors = resolve_factors(factors_node, document.factors or {}, model, self.faults, points=points)
             check_input(subject_node, factors_node, model, self.faults)
         elif of_model:
