@@ -26,6 +26,8 @@ class Belief:
         Achieved levels of its parents in the trials that inform it, each of shape (n,).
     known
         Information that was there before these trials, shape (p, p); ``None`` without any.
+    untold
+        Whether the values are nobody's finding: neither trials nor an earlier run have told them.
     """
 
     law: Law
@@ -33,15 +35,7 @@ class Belief:
     noise: float
     levels: Mapping[str, Array]
     known: Array | None = None
-
-    @property
-    def untold(self) -> bool:
-        """Whether the values are nobody's finding: neither trials nor an earlier run have told them."""
-        return self.known is None and not self._trials
-
-    @property
-    def _trials(self) -> int:
-        return max((len(level) for level in self.levels.values()), default=0)
+    untold: bool = False
 
     def rows(self, levels: Mapping[str, Array]) -> Array:
         """Derivatives by the parameters over the noise, shape (n, p): what a trial at these levels tells."""
@@ -55,7 +49,7 @@ class Belief:
     def information(self) -> Array:
         """Of the trials so far and of what was known before, shape (p, p)."""
         known = np.zeros((len(self.values), len(self.values))) if self.known is None else self.known
-        if not self._trials:
+        if not any(len(level) for level in self.levels.values()):
             return known
         rows = self.rows(self.levels)
         rows = rows[np.isfinite(rows).all(axis=1)]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from insitu.orchestrator.design.blocks import Block, exchange_in_blocks
 from insitu.orchestrator.design.budgeted import exchange_within
+from insitu.orchestrator.design.confounding import confounding
 from insitu.orchestrator.design.controls import EVERY
 from insitu.orchestrator.design.criteria import Criterion, d_optimal
 from insitu.orchestrator.design.exchange import exchange
+from insitu.orchestrator.design.information import information_of
 from insitu.orchestrator.design.layout import KEPT, informing_trials, lay_out
 from insitu.orchestrator.design.local import told_values
 from insitu.orchestrator.design.protocol import Planned, Request
@@ -50,14 +54,16 @@ class _Optimal:
         plan, situation = request.plan, request.situation
         candidates = situation.candidates()
         choice = _Choice(plan, situation, candidates, self.criterion(situation), rng)
-        blocks, efficiency = choice.made()
-        chosen = [[situation.space.assignment(int(candidates.numbers[one])) for one in block] for block in blocks]
+        made = choice.made()
+        space, numbers = situation.space, candidates.numbers
+        chosen = [[space.assignment(int(numbers[one])) for one in block] for block in made.blocks]
         trials = lay_out(chosen, situation.space, rng)
-        informing = sum(map(len, blocks))
+        informing = sum(map(len, made.blocks))
         told = [
             f"{informing} trials, chosen among {len(candidates.numbers)} so that {self.what} as precise as "
-            f"possible: {_percent(efficiency)} as good per trial as any design could be",
+            f"possible: {_percent(made.efficiency)} as good per trial as any design could be",
             f"{len(trials) - informing} more check the law",
+            *_told_known(situation),
             *choice.told,
             *told_values(situation),
         ]
@@ -91,6 +97,14 @@ class COptimal(_Optimal):
         return situation.for_goal()
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Candidates of each block, and how good they are per trial: at least this share of the best possible."""
+
+    blocks: list[tuple[int, ...]]
+    efficiency: float
+
+
 class _Choice:
     """Which exchange a plan asks for, and what is to be said of it."""
 
@@ -109,38 +123,78 @@ class _Choice:
         self.rng = rng
         self.told: list[str] = []
 
-    def made(self) -> tuple[list[tuple[int, ...]], float]:
-        """Candidates of each block, and how good they are per trial."""
-        rows, known = self.candidates.rows, self.situation.information()
-        starts = _STARTS if len(rows) < _MANY else _FEW_STARTS
-        seconds = self._seconds()
-        if seconds is not None and self.plan.budget.time_s is not None:
-            allowed = self.plan.budget.time_s * (1 - KEPT) * (1 - 1 / EVERY)
-            self._check_time(seconds, allowed)
-            paid = exchange_within(
-                rows, seconds, allowed, self.criterion, self.rng, information=known, starts=starts
-            )
-            self.told.append(f"they take about {paid.cost:.0f} s of {self.plan.budget.time_s:.0f} s")
-            return [paid.trials], paid.efficiency
-        count = informing_trials(self.plan, usual_trials(self.situation))
+    def made(self) -> _Made:
+        """The trials; some of them may be there only to tell parameters apart that the criterion does not ask for.
+
+        Without these a law could not be fitted at all, and a design for one effect often leaves them out.
+        """
+        known = self.situation.information()
+        rows = self.candidates.rows
+        first = self._chosen(known, ())
+        chosen = rows[list(itertools.chain.from_iterable(first.blocks))]
+        missing = confounding(rows, rows=chosen.reshape(-1, rows.shape[2]), information=known).separated_by
+        if not missing or len(missing) >= sum(map(len, first.blocks)):
+            return first
+        count = "one of them is" if len(missing) == 1 else f"{len(missing)} of them are"
+        self.told = [f"{count} there so that every parameter of the law can be told"]
+        return self._chosen(known + information_of(rows[list(missing)]), missing)
+
+    def _chosen(self, known: Array, beside: tuple[int, ...]) -> _Made:
+        """Choose what fits beside some trials, of which `known` has the information already."""
+        if (seconds := self._seconds()) is not None and self.plan.budget.time_s is not None:
+            return self._for_time(known, beside, seconds, self.plan.budget.time_s)
+        count = informing_trials(self.plan, usual_trials(self.situation)) - len(beside)
         sizes = self._sizes(count)
-        if len(sizes) == 1:
-            found = exchange(rows, count, self.criterion, self.rng, information=known, starts=starts)
-            return [found.trials], found.efficiency
+        if len(sizes) > 1:
+            return self._in_blocks(known, beside, sizes)
+        rows = self.candidates.rows
+        found = exchange(rows, count, self.criterion, self.rng, information=known, starts=self._starts)
+        return _Made([(*found.trials, *beside)], found.efficiency)
+
+    @property
+    def _starts(self) -> int:
+        return _STARTS if len(self.candidates.rows) < _MANY else _FEW_STARTS
+
+    def _for_time(self, known: Array, beside: tuple[int, ...], seconds: Array, budget_s: float) -> _Made:
+        allowed = budget_s * (1 - KEPT) * (1 - 1 / EVERY) - float(seconds[list(beside)].sum())
+        if float(seconds.min()) > allowed:
+            raise InputError(
+                f"the budget of {budget_s:g} s is too short: a trial takes {float(seconds.min()):.3g} s or more, "
+                "and some of the time is for trials that check the law, and for replacements",
+                hint="raise budget.time",
+            )
+        found = exchange_within(
+            self.candidates.rows,
+            seconds,
+            allowed,
+            self.criterion,
+            self.rng,
+            information=known,
+            starts=self._starts,
+        )
+        takes = found.cost + float(seconds[list(beside)].sum())
+        self.told.append(f"they take about {takes:.0f} s of the budget's {budget_s:.0f} s")
+        return _Made([(*found.trials, *beside)], found.efficiency)
+
+    def _in_blocks(self, known: Array, beside: tuple[int, ...], sizes: Sequence[int]) -> _Made:
         settings = self.situation.space.settings()[self.candidates.numbers]
-        blocked = exchange_in_blocks(
-            rows,
+        found = exchange_in_blocks(
+            self.candidates.rows,
             [Block(size) for size in sizes],
             self.criterion,
             self.rng,
             variance_ratio=BLOCK_VARIANCE,
             settings=settings if self.situation.space.hard_to_change else None,
             information=known,
-            starts=starts,
+            starts=self._starts,
         )
-        order = self.rng.permutation(len(blocked.blocks))
-        self.told += self._told_blocks(len(sizes))
-        return [blocked.blocks[index] for index in order], blocked.efficiency
+        blocks = [found.blocks[index] for index in self.rng.permutation(len(found.blocks))]
+        if beside and self.situation.space.hard_to_change:
+            blocks.append(beside)  # each of its settings becomes a group of its own
+        elif beside:
+            blocks[-1] += beside
+        self.told += self._told_blocks(len(blocks))
+        return _Made(blocks, found.efficiency)
 
     def _seconds(self) -> Array | None:
         """What trials take, where time is all that bounds them."""
@@ -149,14 +203,6 @@ class _Choice:
         if seconds is None or plan.budget.trials is not None or plan.design.trials is not None or grouped:
             return None
         return seconds[self.candidates.numbers]
-
-    def _check_time(self, seconds: Array, allowed: float) -> None:
-        if float(seconds.min()) > allowed:
-            raise InputError(
-                f"the budget of {self.plan.budget.time_s:g} s is too short for one trial, which takes "
-                f"{float(seconds.min()):.3g} s, beside those that check the law and those that come out badly",
-                hint="raise budget.time",
-            )
 
     def _sizes(self, trials: int) -> list[int]:
         """Trials of each block: as equal as can be."""
@@ -183,6 +229,14 @@ class _Choice:
             yield f"{names} {change} between {count} groups of trials only"
         else:
             yield f"in {count} blocks, each of which may be faster or slower than the others"
+
+
+def _told_known(situation: Situation) -> Iterator[str]:
+    """What earlier runs say of the laws, and is counted as known."""
+    for law in situation.composite.laws:
+        if situation.beliefs[law.variable].known is not None:
+            names = " and ".join(prior.path.parent.name for prior in law.priors)
+            yield f"what {names} found of {law.variable} counts as known"
 
 
 def usual_trials(situation: Situation) -> int:

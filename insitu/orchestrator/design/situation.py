@@ -42,14 +42,27 @@ class Situation:
     tried: Sequence[Assignment]
     seconds: Array | None = None
 
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Variables that the laws need, and that neither trials set nor a law gives."""
+        given = {*self.space.names, *(name for name, _ in self.space.free)}
+        given |= {law.variable for law in self.composite.laws}
+        needed = dict.fromkeys(name for law in self.composite.laws for name in law.parents)
+        return tuple(name for name in needed if name not in given)
+
     def candidates(self) -> Candidates:
         """The candidates at which all laws are defined.
 
         Raises
         ------
         InputError
-            If there is none.
+            If there is none, or a law needs what is only measured.
         """
+        if self.open:
+            raise InputError(
+                f"what a trial tells cannot be foreseen: {' and '.join(self.open)} has no law and is not a factor",
+                hint="give it a law in the model, or use a factorial or a latin_hypercube design",
+            )
         rows = stacked_rows(self.composite, self.beliefs, self.space.columns())
         numbers = np.flatnonzero(np.isfinite(rows).all(axis=(1, 2)))
         if not len(numbers) or not rows[numbers].any():

@@ -247,6 +247,9 @@ class DesignDocument(Document):
     slower than the others; with factors that are hard to change, the groups of trials between which these do."""
     resolution: Annotated[int, Field(ge=3, le=16)] | None = None
     """Of a fraction of two-level factors; by default 4, which mixes no factor's effect with that of a pair."""
+    augment: Annotated[str, Field(min_length=1)] | None = None
+    """The directory of an earlier run of the same subject and model, relative to this file: its valid trials
+    count, where trials are chosen and where laws are fitted."""
     setup: Duration | None = None
     """What a trial takes beside the subject's own time, until trials have told; for a budget of time."""
 

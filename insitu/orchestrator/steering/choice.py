@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from insitu.orchestrator.causal.graph import Blueprint
     from insitu.orchestrator.design.situation import Situation
     from insitu.orchestrator.estimation.answer import Answer
+    from insitu.orchestrator.plan.goals import Goal
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.store.records import StoredTrial
 
@@ -42,16 +43,19 @@ def steering_of(plan: Plan, blueprint: Blueprint, most_trials: int) -> Steering:
 
 
 def before_any_trial(plan: Plan, blueprint: Blueprint) -> Situation:
-    """What a design that is fixed beforehand knows of the laws, and which trials it may choose among.
-
-    A plan without a goal is after the parameters of the law that it fits.
-    """
-    from insitu.orchestrator.estimation.analysis import outcome_of
-    from insitu.orchestrator.plan.goals import ParametersGoal
+    """What a design that is fixed beforehand knows of the laws, and which trials it may choose among."""
     from insitu.orchestrator.steering.state import knowledge_of
 
-    goal = plan.goal or ParametersGoal(outcome=outcome_of(blueprint, None))
-    return knowledge_of(plan, blueprint, goal, ()).situation(plan, {}, by_time=plan.budget.time_s is not None)
+    knowledge = knowledge_of(plan, blueprint, asked(plan, blueprint), ())
+    return knowledge.situation(plan, {}, by_time=plan.budget.time_s is not None)
+
+
+def asked(plan: Plan, blueprint: Blueprint) -> Goal:
+    """The plan's goal; without one, the parameters of the law that it fits."""
+    from insitu.orchestrator.estimation.analysis import outcome_of
+    from insitu.orchestrator.plan.goals import ParametersGoal
+
+    return plan.goal or ParametersGoal(outcome=outcome_of(blueprint, None))
 
 
 def answer_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -> Answer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,7 @@ from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.estimation.prior_files import prior_of
 from insitu.orchestrator.estimation.refit import fit_law
 from insitu.orchestrator.plan.types import Role
-from insitu.orchestrator.store.records import StoredTrial, TrialState
+from insitu.orchestrator.store.records import Assignment, StoredTrial, TrialState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -82,7 +82,13 @@ class Knowledge:
         return min(found, key=lambda one: one.p_value, default=None)
 
     def situation(self, plan: Plan, given_up: Mapping[str, Collection[float]], *, by_time: bool) -> Situation:
-        """What the choice of the next trials depends on."""
+        """What the choice of the next trials depends on.
+
+        Parameters
+        ----------
+        by_time
+            Whether it depends on what trials take.
+        """
         space = space_of(plan, given_up)
         beliefs = self._beliefs()
         return Situation(
@@ -93,6 +99,18 @@ class Knowledge:
             tried=[trial.planned.assignment for trial in self.trials],
             seconds=self._seconds(plan, space, beliefs) if by_time else None,
         )
+
+    def as_before(self, plan: Plan) -> Situation:
+        """A situation without any trial, but with the laws and the noise that these trials told."""
+        found = self.situation(plan, {}, by_time=False)
+        beliefs = {name: replace(belief, levels={}) for name, belief in found.beliefs.items()}
+        return replace(found, beliefs=beliefs, tried=())
+
+    def seconds(self, plan: Plan, assignments: Sequence[Assignment]) -> Array | None:
+        """What trials with these assignments take, shape (n,); ``None`` while nothing is known."""
+        space = space_of(plan)
+        levels = [[one.as_dict()[name] for name in space.names] for one in assignments]
+        return self._seconds(plan, replace(space, levels=np.array(levels)), self._beliefs())
 
     def _beliefs(self) -> dict[str, Belief]:
         levels = [
@@ -117,7 +135,7 @@ class Knowledge:
         if prior is not None:
             values = np.where(np.isnan(there := prior.known_values(law)), values, there)
             noise = prior.noise if prior.noise > 0 else noise
-        return Belief(law, values, noise, seen, known)
+        return Belief(law, values, noise, seen, known, untold=prior is None)
 
     def _seconds(self, plan: Plan, space: Space, beliefs: Mapping[str, Belief]) -> Array | None:
         """What a trial of each candidate takes, set-up included; ``None`` while nothing is known."""
