@@ -12,6 +12,7 @@ from insitu.orchestrator.causal.composite import Composite
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.target import Target
 from insitu.orchestrator.design.belief import Belief, stacked_information, stacked_rows
+from insitu.orchestrator.design.confounding import confounding
 from insitu.orchestrator.design.criteria import Criterion, c_optimal, d_optimal, i_optimal
 from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.errors import InputError
@@ -71,6 +72,15 @@ class Situation:
                 hint="see that the law is defined at the levels of the factors, and that it has parameters",
             )
         return Candidates(rows[numbers], numbers)
+
+    def separating(self, assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
+        """Candidates that would tell parameters apart which trials with these assignments mix up."""
+        candidates = self.candidates()
+        columns = {name: np.array([one.as_dict()[name] for one in assignments]) for name in self.space.columns()}
+        rows = stacked_rows(self.composite, self.beliefs, columns)
+        rows = rows[np.isfinite(rows).all(axis=(1, 2))].reshape(-1, rows.shape[2])
+        found = confounding(candidates.rows, rows=rows, information=self.information())
+        return tuple(self.space.assignment(int(candidates.numbers[one])) for one in found.separated_by)
 
     def information(self) -> Array:
         """What is known of all laws' parameters, shape (p, p)."""
