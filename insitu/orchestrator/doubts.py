@@ -120,17 +120,19 @@ def _goal_place(plan: Plan) -> str:
 def _no_fit(outcome: str, found: Forecast, experiment: Experiment, trials: Sequence[PlannedTrial]) -> Doubt:
     """Why a law cannot be fitted, and what to change."""
     plan = experiment.plan
-    remedies = dict.fromkeys(_remedy(one, plan) for one in found.confounded)
-    remedy = "; ".join([*_separated(experiment, trials), *remedies])
+    remedy = "; ".join(dict.fromkeys(_remedy(one, plan) for one in found.confounded))
     if found.missing_trials:
         has = _counted(found.trials, "trial")
         parameters = f"{_counted(len(found.estimated), 'parameter')} ({', '.join(found.estimated)})"
-        needed = len(found.estimated) + 1
+        needed = found.trials + found.missing_trials
+        if _is_counted(plan):
+            remedy = f"raise design.trials by {found.missing_trials} or more"
         return Doubt(
             f"{has} cannot fit the law of {outcome}, which has {parameters}: at least {needed} are needed, "
             f"{found.missing_trials} more",
-            remedy or f"add levels, or raise {'design.trials' if _is_counted(plan) else 'design.replicates'}",
+            remedy or "add levels, or raise design.replicates",
         )
+    remedy = "; ".join([*_separated(experiment, trials), remedy])
     said = "; ".join(_mixed_up(one) for one in found.confounded)
     return Doubt(f"the law of {outcome} cannot be fitted: {said}", remedy)
 

@@ -79,7 +79,7 @@ def _lines(foreseen: Preview, plan: Plan) -> Iterator[str]:
         yield f"the goal, ± {plan.goal.relative_half_width:.3g}, is reached where one trial's spread is"
         for needed in foreseen.needed:
             when = f"after {needed.trials} trials" if needed.trials is not None else "not within the budget"
-            as_before = ", as it was," if foreseen.absolute else ""
+            as_before = " (as it was)" if foreseen.absolute else ""
             yield f"  {needed.spread:4.0%} of {what}{as_before}: {when}"
 
 

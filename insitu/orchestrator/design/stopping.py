@@ -60,11 +60,19 @@ class Look:
         Valid ones so far.
     half_width
         The worst relative half width of what the goal asks for; infinite while nothing is fitted.
+    earlier_share
+        Part of what is known that an earlier run told: further trials narrow an interval the less for it.
     """
 
     trials: int
     half_width: float
     misfit: Misfit | None = None
+    earlier_share: float = 0.0
+
+    @property
+    def earlier_trials(self) -> float:
+        """Of these, as many as an earlier run is worth."""
+        return self.trials * self.earlier_share / max(1 - self.earlier_share, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,8 @@ def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:
     if asked is None or len(looks) <= _WINDOW or not math.isfinite(looks[-1 - _WINDOW].half_width):
         return None
     then = looks[-1 - _WINDOW]
-    hoped = 1 - math.sqrt(then.trials / now.trials)
+    earlier = now.earlier_trials
+    hoped = 1 - math.sqrt((then.trials + earlier) / (now.trials + earlier))
     if hoped > _HOPED and 1 - now.half_width / then.half_width < _PROGRESS * hoped:
         return Ruling(
             Stop.STALLED,

@@ -74,7 +74,8 @@ class Knowledge:
         """What a stopping rule needs to know."""
         found = self.answer(goal.confidence, looks.inflation)
         width = found.half_width if found is not None and self.valid >= looks.trials[0] else math.inf
-        return Look(self.valid, width, self._misfit())
+        shares = [fit.prior.share for fit in self.fits.values() if fit.prior is not None]
+        return Look(self.valid, width, self._misfit(), max(shares, default=0.0))
 
     def _misfit(self) -> Misfit | None:
         """The worst of the laws' tests of lack of fit."""
