@@ -128,16 +128,21 @@ class _Choice:
 
         Without these a law could not be fitted at all, and a design for one effect often leaves them out.
         """
-        known = self.situation.information()
-        rows = self.candidates.rows
-        first = self._chosen(known, ())
-        chosen = rows[list(itertools.chain.from_iterable(first.blocks))]
-        missing = confounding(rows, rows=chosen.reshape(-1, rows.shape[2]), information=known).separated_by
-        if not missing or len(missing) >= sum(map(len, first.blocks)):
-            return first
-        count = "one of them is" if len(missing) == 1 else f"{len(missing)} of them are"
-        self.told = [f"{count} there so that every parameter of the law can be told"]
-        return self._chosen(known + information_of(rows[list(missing)]), missing)
+        known, rows = self.situation.information(), self.candidates.rows
+        beside: tuple[int, ...] = ()
+        found = self._chosen(known, beside)
+        for _ in range(rows.shape[2]):  # what is chosen beside some trials may leave out others than before
+            chosen = rows[list(itertools.chain.from_iterable(found.blocks))].reshape(-1, rows.shape[2])
+            missing = confounding(rows, rows=chosen, information=known).separated_by
+            if not missing or len(beside) + len(missing) >= sum(map(len, found.blocks)):
+                break
+            beside = (*beside, *missing)
+            self.told = []
+            found = self._chosen(known + information_of(rows[list(beside)]), beside)
+        if beside:
+            count = "one of them is" if len(beside) == 1 else f"{len(beside)} of them are"
+            self.told.append(f"{count} there so that every parameter of the law can be told")
+        return found
 
     def _chosen(self, known: Array, beside: tuple[int, ...]) -> _Made:
         """Choose what fits beside some trials, of which `known` has the information already."""
