@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from insitu.injectors.options import Schedule
 from insitu.orchestrator.causal.target import target_of
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
+from insitu.orchestrator.design.factorial import hard_to_change
 from insitu.orchestrator.design.sequential import first_batch_size
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
@@ -86,7 +87,7 @@ def _known(law: Law) -> Array | None:
 
 def _about_groups(plan: Plan, law: Law) -> Iterator[Doubt]:
     """What varies between groups of trials does not average out within them."""
-    hard = [factor.variable for factor in plan.factors if factor.hard_to_change and len(factor.levels) > 1]
+    hard = [factor.variable for factor in hard_to_change(plan)]
     if inside := [name for name in hard if name in law.parents]:
         names = _listed(inside, "and")
         change = "changes" if len(inside) == 1 else "change"

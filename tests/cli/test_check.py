@@ -32,7 +32,7 @@ def test_a_fixed_design_says_how_precisely_it_answers(tmp_path: Path) -> None:
     assert "12 trials, chosen among 45 so that what the goal asks for becomes as precise as possible" in text
     assert "with a spread of 1 s between like trials (for instance), standard errors are c " in text
     assert "or more of what it could (D-efficiency)" in text
-    assert "half width of the 95% interval of cores: " in text
+    assert "half width of the 95% interval of the effect of cores: " in text
     like = checked(plan, "--out", out, "--like", str(run.directory))
     assert "between like trials (as it was)" in like
     assert "about " in like.splitlines()[0]

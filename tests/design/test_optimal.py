@@ -229,3 +229,15 @@ def test_checks_within_a_group_have_its_setting() -> None:
         assert trial.assignment.as_dict()["size"] == {1: 4e6, 2: 8e6}[trial.block]
     control = trials[3].assignment.as_dict()
     assert control["rate"] == control["cores"] == math.inf
+
+
+def test_a_factor_that_cannot_be_set_leaves_its_parameter_untold_and_the_others_told() -> None:
+    plan = of(with_design(example_plan(), trials=12), "rate", levels=(math.inf,), hard_to_change=True)
+    made = planned(DOptimal(), plan)
+    assert {trial.assignment.as_dict()["rate"] for trial in made.trials} == {math.inf}
+    assert {trial.block for trial in made.trials} == {1}
+    assert "as good per trial" not in made.told[0]
+    rows = np.array(
+        [(1, one["size"] / one["cores"] / 1e6) for one in (t.assignment.as_dict() for t in made.trials)]
+    )
+    assert np.linalg.matrix_rank(rows) == 2

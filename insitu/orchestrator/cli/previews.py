@@ -114,6 +114,7 @@ def _error(law: Law, name: str, error: float) -> str:
 
 
 def _goal_lines(foreseen: FixedPreview, plan: Plan) -> Iterator[str]:
+    from insitu.orchestrator.plan.goals import EffectGoal, RankingGoal
     from insitu.orchestrator.units import format_quantity
 
     for place, (one, half) in enumerate(zip(foreseen.wanted, foreseen.expected.half_widths, strict=True)):
@@ -122,7 +123,8 @@ def _goal_lines(foreseen: FixedPreview, plan: Plan) -> Iterator[str]:
         size = foreseen.sizes[place] if foreseen.sizes else 0.0
         relative = f", ± {half / size:.2g} of it" if size else ""
         assert plan.goal is not None
-        interval = f"half width of the {plan.goal.confidence:.0%} interval of {one.name}"
+        what = f"the effect of {one.name}" if isinstance(plan.goal, EffectGoal | RankingGoal) else one.name
+        interval = f"half width of the {plan.goal.confidence:.0%} interval of {what}"
         shown = (
             f"{half * one.scale:.3g} {one.unit}".rstrip() if one.scale != 1 else format_quantity(half, one.unit)
         )

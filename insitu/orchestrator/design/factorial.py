@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from insitu.orchestrator.design.protocol import Planned, Request
 from insitu.orchestrator.errors import InputError
-from insitu.orchestrator.plan.types import Plan, Role
+from insitu.orchestrator.plan.types import Factor, Plan, Role
 from insitu.orchestrator.store.records import Assignment, PlannedTrial
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def in_complete_blocks(
     Where factors are hard to change, the trials of a block that share their levels follow each other, and are a
     block of their own: a replacement of one of them joins them.
     """
-    hard = [factor.variable for factor in plan.factors if factor.hard_to_change]
+    hard = [factor.variable for factor in hard_to_change(plan)]
     whole = [(one, False) for one in treatments] + [(baseline(plan), True)] * plan.design.baseline_replicates
     trials: list[PlannedTrial] = []
     blocks = 0
@@ -78,6 +78,11 @@ def assignments(plan: Plan) -> list[Assignment]:
         Assignment((*zip(names, levels, strict=True), *free))
         for levels in itertools.product(*(factor.levels for factor in plan.factors))
     ]
+
+
+def hard_to_change(plan: Plan) -> tuple[Factor, ...]:
+    """Factors that are to change seldom; one that stands at one level does not change at all."""
+    return tuple(factor for factor in plan.factors if factor.hard_to_change and len(factor.levels) > 1)
 
 
 def baseline(plan: Plan) -> Assignment:

@@ -16,6 +16,7 @@ from insitu.orchestrator.design.confounding import confounding
 from insitu.orchestrator.design.controls import EVERY
 from insitu.orchestrator.design.criteria import Criterion, d_optimal
 from insitu.orchestrator.design.exchange import exchange
+from insitu.orchestrator.design.factorial import hard_to_change
 from insitu.orchestrator.design.information import information_of
 from insitu.orchestrator.design.layout import KEPT, informing_trials, lay_out
 from insitu.orchestrator.design.local import told_values
@@ -61,7 +62,7 @@ class _Optimal:
         informing = sum(map(len, made.blocks))
         told = [
             f"{informing} trials, chosen among {len(candidates.numbers)} so that {self.what} as precise as "
-            f"possible: {_percent(made.efficiency)} as good per trial as any design could be",
+            f"possible{_as_good(made.efficiency)}",
             f"{len(trials) - informing} more check the law",
             *_told_known(situation),
             *choice.told,
@@ -223,8 +224,7 @@ class _Choice:
 
     def _usual_groups(self, trials: int) -> int:
         """Twice as many groups as levels to be told from each other between them, so that their noise shows."""
-        hard = [factor for factor in self.plan.factors if factor.hard_to_change]
-        levels = 1 + sum(len(factor.levels) - 1 for factor in hard)
+        levels = 1 + sum(len(factor.levels) - 1 for factor in hard_to_change(self.plan))
         return max(1, min(2 * levels, math.ceil(trials / 2)))
 
     def _told_blocks(self, count: int) -> Iterator[str]:
@@ -251,5 +251,7 @@ def usual_trials(situation: Situation) -> int:
     return 2 * max(len(law.parameters) for law in situation.composite.laws) + LEAST_DF
 
 
-def _percent(share: float) -> str:
-    return f"at least {math.floor(1000 * share) / 10:g} %" if share > 0 else "none"
+def _as_good(efficiency: float) -> str:
+    """How near the best that any design could be it comes; empty where no design tells everything."""
+    share = math.floor(1000 * efficiency) / 10
+    return f": at least {share:g} % as good per trial as any design could be" if share else ""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.controls import centre_of
-from insitu.orchestrator.design.factorial import baseline, left_alone
+from insitu.orchestrator.design.factorial import baseline, hard_to_change, left_alone
 from insitu.orchestrator.plan.types import Plan
 from insitu.orchestrator.store.records import Assignment
 
@@ -113,7 +113,7 @@ def space_of(plan: Plan, given_up: Mapping[str, Collection[float]] | None = None
     kept = [[one for one in factor.levels if one not in out.get(factor.variable, ())] for factor in plan.factors]
     levels = [own or list(factor.levels) for own, factor in zip(kept, plan.factors, strict=True)]
     names = tuple(factor.variable for factor in plan.factors)
-    hard = tuple(factor.variable for factor in plan.factors if factor.hard_to_change)
+    hard = tuple(factor.variable for factor in hard_to_change(plan))
     return Space(names, _combinations(levels, plan.design.seed), left_alone(plan), baseline(plan), hard)
 
 
