@@ -74,7 +74,7 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
         yield Doubt(f"{name} of the law of {law.variable} is not estimated: {term} is zero in every trial")
     if isinstance(plan.goal, EffectGoal):
         yield from _about_the_cause(plan, plan.goal.cause, trials)
-    yield from _about_groups(plan, law)
+    yield from _about_groups(plan, law, trials)
 
 
 def _known(law: Law) -> Array | None:
@@ -85,10 +85,11 @@ def _known(law: Law) -> Array | None:
     return prior.rows(law) * (prior.noise if prior.noise > 0 else 1.0)
 
 
-def _about_groups(plan: Plan, law: Law) -> Iterator[Doubt]:
+def _about_groups(plan: Plan, law: Law, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
     """What varies between groups of trials does not average out within them."""
     hard = [factor.variable for factor in hard_to_change(plan)]
-    if inside := [name for name in hard if name in law.parents]:
+    levels = {name: {trial.assignment.as_dict()[name] for trial in trials} for name in hard}
+    if inside := [name for name in hard if name in law.parents and len(levels[name]) > 1]:
         names = _listed(inside, "and")
         change = "changes" if len(inside) == 1 else "change"
         yield Doubt(

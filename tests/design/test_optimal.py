@@ -196,6 +196,13 @@ def test_a_latin_hypercube_fills_ranges_and_balances_lists() -> None:
     assert set(Counter(one["rate"] for one in trials).values()) == {4}
 
 
+def test_a_range_that_is_hard_to_change_has_its_points_in_a_latin_hypercube() -> None:
+    plan = of(example_plan(), "cores", levels=(0.5, 0.75, 1.0), span=Span(0.5, 1.0), hard_to_change=True)
+    trials = planned(LatinHypercube(), with_design(plan, trials=12)).trials
+    assert {trial.assignment.as_dict()["cores"] for trial in trials} == {0.5, 0.75, 1.0}
+    assert changes(trials, "cores") == 2
+
+
 def test_a_fraction_of_two_levels_says_what_it_mixes() -> None:
     names = ("cores", "rate", "writes", "size")
     levels = ((0.5, 1.0), (1e6, 2e6), (1e6, 2e6), (4e6, 8e6))

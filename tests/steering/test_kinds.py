@@ -14,6 +14,7 @@ from experiments.simulated import SimulatedNode
 from insitu.orchestrator import experiment, loop
 from insitu.orchestrator.causal.graph import Blueprint
 from insitu.orchestrator.cli.results import write_results
+from insitu.orchestrator.design.controls import check_of
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.execution.orders import TrialOrder, TrialOutcome
 from insitu.orchestrator.plan.types import Plan
@@ -201,3 +202,35 @@ def test_before_any_trial_set_up_is_what_the_plan_says(tmp_path: Path) -> None:
         assert any("of the budget's 1800 s" in one for one in made.told), made.told
         costs[setup] = len(made.trials)
     assert costs[", setup: 60 s"] < 30 < costs[""]
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "{prediction: runtime, at: [{cores: 0.2, size: 8 MB}, {cores: 1.0, rate: 40 MB/s, size: 32 MB}]}",
+        "{parameters: runtime}",
+        "{causes: runtime}",
+    ],
+)
+def test_a_design_for_several_numbers_is_better_at_the_worst_of_them(tmp_path: Path, goal: str) -> None:
+    """Than one for all parameters, without the checks; relative for parameters, else in seconds."""
+    worst: dict[str, float] = {}
+    for kind in ("c_optimal", "d_optimal"):
+        text = of_kind(kind, ", trials: 24").replace("{effect: cores -> runtime}", goal)
+        plan, blueprint = experiment.read(plans.write(tmp_path / kind, text, MODEL))
+        trials = [one for one in experiment.design_trials(plan, blueprint) if check_of(one.trial) is None]
+        preview = fixed_preview_of(plan, blueprint, trials)
+        assert preview is not None
+        halves = np.array(preview.expected.half_widths)
+        nominal = np.array([1.0, 1.0, 1e-6]) if "parameters" in goal else np.ones(len(halves))
+        worst[kind] = float((halves / nominal).max())
+    assert worst["c_optimal"] < worst["d_optimal"]
+
+
+def test_what_only_the_trials_can_tell_is_not_foreseen(tmp_path: Path) -> None:
+    model = MODEL.replace(
+        "  runtime: {unit", "  pressure: {unit: fraction, measured_by: cpu_pressure}\n  runtime: {unit"
+    )
+    model = model.replace("size / cores\n", "size / cores + d * pressure\n")
+    plan, blueprint = experiment.read(plans.write(tmp_path, of_kind("factorial", ", replicates: 1"), model))
+    assert fixed_preview_of(plan, blueprint, experiment.design_trials(plan, blueprint)) is None

@@ -230,8 +230,8 @@ class _Choice:
     def _told_blocks(self, count: int) -> Iterator[str]:
         if hard := self.situation.space.hard_to_change:
             names = " and ".join(hard)
-            change = "change" if len(hard) > 1 else "changes"
-            yield f"{names} {change} between {count} groups of trials only"
+            verb = "are" if len(hard) > 1 else "is"
+            yield f"{names} {verb} set once for each of {count} groups of trials"
         else:
             yield f"in {count} blocks, each of which may be faster or slower than the others"
 
