@@ -305,6 +305,9 @@ def test_what_is_hard_to_change_is_a_warning(tmp_path: Path) -> None:
     model = MODEL.replace("LAW", "c + a * size + b / cores + d * other")
     (doubt,) = doubts_of(prepared_from(tmp_path, plan, model), None)
     assert doubt.message.startswith("size changes between groups of trials only")
+    assert doubt.hint == "write `fit: mixed` for the law of runtime, which allows for that"
+    mixed = MODEL.replace("LAW", "{law: c + a * size + b / cores + d * other, fit: mixed}")
+    assert doubts_of(prepared_from(tmp_path, plan, mixed), None) == ()
 
 
 @pytest.mark.root

@@ -17,6 +17,7 @@ from insitu.orchestrator.estimation.prior_files import prior_of
 from insitu.orchestrator.experiment import possible_trials
 from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
+from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan
 from insitu.orchestrator.reasoning import reason_about
 from insitu.orchestrator.steering.choice import before_any_trial
@@ -86,7 +87,9 @@ def _known(law: Law) -> Array | None:
 
 
 def _about_groups(plan: Plan, law: Law, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
-    """What varies between groups of trials does not average out within them."""
+    """What varies between groups of trials does not average out within them; a mixed fit allows for it."""
+    if law.method is Method.MIXED:
+        return
     hard = [factor.variable for factor in hard_to_change(plan)]
     levels = {name: {trial.assignment.as_dict()[name] for trial in trials} for name in hard}
     if inside := [name for name in hard if name in law.parents and len(levels[name]) > 1]:
@@ -95,7 +98,7 @@ def _about_groups(plan: Plan, law: Law, trials: Sequence[PlannedTrial]) -> Itera
         yield Doubt(
             f"{names} {change} between groups of trials only, and the fit takes each trial for itself: intervals "
             f"of what depends on {names} are too narrow if groups differ by more than their trials do",
-            "have several groups at each level, and compare them in the report",
+            f"write `fit: mixed` for the law of {law.variable}, which allows for that",
         )
 
 

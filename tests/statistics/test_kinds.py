@@ -11,13 +11,17 @@ from pathlib import Path
 import numpy as np
 import pydoe
 import pytest
+from scipy import stats
 
 from insitu.orchestrator import experiment
 from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.estimation.solving import solve
+from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.steering.preview import FixedPreview, fixed_preview_of
 from insitu.orchestrator.store.records import PlannedTrial
 from tests import plans
 from tests.design.candidates import linear_law, log_determinant
+from tests.estimation.made import made
 
 MODEL = """\
 variables:
@@ -48,6 +52,26 @@ def planned(folder: Path, kind: str) -> tuple[tuple[PlannedTrial, ...], FixedPre
     preview = fixed_preview_of(plan, blueprint, trials)
     assert preview is not None
     return trials, preview
+
+
+HARD_MODEL = """\
+variables:
+  size: {unit: "", role: parameter}
+  cpu: {unit: "", role: parameter}
+  runtime: {unit: s, measured_by: wall_time}
+laws:
+  runtime: c + a * size + b * size * cpu
+"""
+HARD_PLAN = """\
+name: groups
+subject: {command: [sleep, "{size}", "{cpu}"]}
+model: model.yaml
+factors:
+  size: {levels: [1, 2, 4, 8], hard_to_change: true}
+  cpu: {levels: [1, 2, 4]}
+goal: {effect: size -> runtime}
+design: {kind: d_optimal, trials: 24}
+"""
 
 
 def rows_of(trials: tuple[PlannedTrial, ...]) -> Array:
@@ -95,3 +119,25 @@ def test_each_kind_is_best_at_what_it_is_for(tmp_path: Path) -> None:
         found[kind] = (-log_determinant(rows), mean_variance, float(effect @ covariance @ effect))
     for place, kind in enumerate(kinds[:3]):
         assert found[kind][place] == min(one[place] for one in found.values())
+
+
+@pytest.mark.parametrize(
+    ("method", "low", "high"), [(Method.LEAST_SQUARES, 0.7, 0.88), (Method.MIXED, 0.92, 0.99)]
+)
+def test_a_mixed_fit_does_not_pretend_more_than_groups_tell(
+    tmp_path: Path, method: Method, low: float, high: float
+) -> None:
+    """How often the 95 % interval of what is hard to change holds the truth, where groups differ as trials do."""
+    plan, blueprint = experiment.read(plans.write(tmp_path, HARD_PLAN, HARD_MODEL))
+    trials = experiment.design_trials(plan, blueprint)
+    size, cpu = (np.array([one.assignment.as_dict()[name] for one in trials]) for name in ("size", "cpu"))
+    groups = np.array([one.block for one in trials])
+    law = made("c + a * size + b * size * cpu", ("size", "cpu"), method=method)
+    effect, rng, held, repeats = np.array([0.0, 7.0, 14.0]), np.random.default_rng(8), 0, 300
+    for _ in range(repeats):
+        offsets = rng.normal(size=groups.max() + 1)[groups]
+        observed = 1 + 2 * size + 3 * size * cpu + offsets + rng.normal(size=len(trials))
+        found = solve(law.task({"size": size, "cpu": cpu}, observed, blocks=groups.tolist()))
+        error = np.sqrt(effect @ found.covariance @ effect)
+        held += abs(effect @ found.values - 56.0) < stats.t.ppf(0.975, found.df) * error
+    assert low < held / repeats < high
