@@ -318,3 +318,14 @@ def test_too_few_trials_of_a_design_that_is_told_how_many(tmp_path: Path) -> Non
         doubts_of(prepared_from(tmp_path, plan, model), None)
     assert "2 trials cannot fit the law of runtime" in caught.value.message
     assert (caught.value.hint or "").startswith("raise design.trials by 3 or more; without `goal`")
+
+
+@pytest.mark.root
+def test_a_latin_hypercube_over_a_range_of_whole_loads_has_whole_loads(tmp_path: Path) -> None:
+    plan = KIND_PLAN.replace("cores: {levels: [0.5, 1]}", "cores: {range: [0.5, 1]}\n  load: {range: [0, 4]}")
+    plan = plan.replace("{kind: fractional, resolution: 3, replicates: 4}", "{kind: latin_hypercube, trials: 11}")
+    model = MODEL.replace("LAW", "c + a * size + b / cores + d * other + e * load")
+    prepared = prepared_from(tmp_path, plan, model)
+    levels = [one.assignment.as_dict() for one in experiment.design_trials(prepared.plan, prepared.blueprint)]
+    assert {one["load"] for one in levels} <= {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert len({one["cores"] for one in levels}) > 10

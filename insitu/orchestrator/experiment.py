@@ -174,7 +174,8 @@ def prepare(
                     remedy += "; or write `when_unsettable: leave` in the plan, to go on without it"
                 raise kind(f"{factor.variable}: {exc.message}", hint=remedy) from exc
         capabilities.append(capability)
-        factors.append(factor)
+        # between such levels there are none, so that a design may take those of the plan alone
+        factors.append(replace(factor, span=None) if capability.step or capability.levels else factor)
     settled = replace(plan, factors=tuple(factors))
     possible = possible_trials(settled, blueprint)
     memory_bytes = HostState(workspace).total_memory_bytes
