@@ -221,9 +221,11 @@ def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -
     asked = plan.goal.relative_half_width if plan.goal is not None else None
     if asked is not None and summary.answer is not None and summary.answer.half_width > asked:
         what = "the effect" if isinstance(plan.goal, EffectGoal) else "what the goal asks for"
+        in_blocks = plan.design.kind in ("factorial", "fractional")
         raise GoalNotReached(
             f"{what} is known to {summary.answer.half_width:.0%} only, not to the {asked:.0%} asked for",
-            hint="raise `design.replicates`, or have the trials chosen: `design: {kind: sequential}`",
+            hint=f"raise `design.{'replicates' if in_blocks else 'trials'}`, have the trials chosen "
+            f"(`design: {{kind: sequential}}`), or go on from this run: `design: {{augment: {directory}}}`",
             reason="budget",
         )
 

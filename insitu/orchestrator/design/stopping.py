@@ -68,6 +68,8 @@ class Look:
         The worst relative half width of what the goal asks for; infinite while nothing is fitted.
     df
         Degrees of freedom that the noise is estimated with.
+    earlier_share
+        Part of what is known that an earlier run told: further trials narrow an interval the less for it.
     """
 
     trials: int
@@ -76,6 +78,12 @@ class Look:
     df: float = math.inf
     disturbed: bool = False
     """Whether others disturbed every trial of the batch."""
+    earlier_share: float = 0.0
+
+    @property
+    def earlier_trials(self) -> float:
+        """Of these, as many as an earlier run is worth."""
+        return self.trials * self.earlier_share / max(1 - self.earlier_share, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,8 @@ def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:
     if asked is None or len(looks) <= _WINDOW or not math.isfinite(looks[-1 - _WINDOW].half_width):
         return None
     then = looks[-1 - _WINDOW]
-    hoped = 1 - math.sqrt(then.trials / now.trials)
+    earlier = now.earlier_trials
+    hoped = 1 - math.sqrt((then.trials + earlier) / (now.trials + earlier))
     chance = _BY_CHANCE * math.sqrt(max(0.0, 1 / then.df - 1 / now.df) / 2)
     if hoped > _HOPED and 1 - now.half_width / then.half_width * math.exp(-chance) < _PROGRESS * hoped:
         return Ruling(

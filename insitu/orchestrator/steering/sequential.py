@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.design.looks import Looks, planned_looks
-from insitu.orchestrator.design.sequential import Situation, batch_size, first_batch_size, out_of_reach, plan_batch
+from insitu.orchestrator.design.sequential import batch_size, first_batch_size, out_of_reach, plan_batch
+from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.design.stopping import Look, Ruling, Stop, judge
 from insitu.orchestrator.report.course import Looked
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after

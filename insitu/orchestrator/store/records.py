@@ -41,7 +41,7 @@ class LevelVerdict(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What a trial is for, of a design that chooses its trials as it goes."""
+    """What a trial is for, of a design that chooses its trials for a law."""
 
     INFORMING = "informing"
     """Tells most about what the goal asks for, if the law is right."""
