@@ -21,7 +21,6 @@ from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan
 from insitu.orchestrator.reasoning import reason_about
 from insitu.orchestrator.steering.choice import before_any_trial
-from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.expression import Array
@@ -200,7 +199,7 @@ def _about_the_cause(plan: Plan, cause: str, trials: Sequence[PlannedTrial]) -> 
         return
     variable = plan.model.variables[cause]
     doubt = Doubt(
-        f"{cause} is {format_quantity(levels.pop(), variable.unit)} in every trial, so they show no effect of it",
+        f"{cause} is {variable.spell(levels.pop())} in every trial, so they show no effect of it",
         f"give {cause} another level",
     )
     if cause in {left.variable for left in plan.factors if left.levels == (variable.rest,)}:

@@ -129,9 +129,7 @@ def _show(
     from rich.table import Table
     from rich.text import Text
 
-    from insitu.orchestrator.units import format_quantity
-
-    units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
+    variables = prepared.blueprint.variables
     console = Console(highlight=False)
     console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials{more}, {expected.text}")
     for line in told:
@@ -153,6 +151,6 @@ def _show(
     table.add_column("")
     for trial in trials:
         levels = trial.assignment.as_dict()
-        shown = [format_quantity(levels[name], units[name]) for name in names]
+        shown = [variables[name].spell(levels[name]) for name in names]
         table.add_row(str(trial.trial), str(trial.block), *shown, "baseline" if trial.baseline else "")
     console.print(table)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from insitu.orchestrator.units import percent
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -76,7 +78,7 @@ def _lines(foreseen: Preview, plan: Plan) -> Iterator[str]:
         yield f"half width of the interval{unit}: {told}"
     if foreseen.needed and plan.goal is not None and plan.goal.relative_half_width is not None:
         what = "what the goal asks for" if len(foreseen.wanted) == 1 else "the smallest number that it asks for"
-        yield f"the goal, ± {plan.goal.relative_half_width:.3g}, is reached where one trial's spread is"
+        yield f"the goal, ± {percent(plan.goal.relative_half_width)}, is reached where one trial's spread is"
         for needed in foreseen.needed:
             when = f"after {needed.trials} trials" if needed.trials is not None else "not within the budget"
             as_before = " (as it was)" if foreseen.absolute else ""

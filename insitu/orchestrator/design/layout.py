@@ -12,7 +12,7 @@ from insitu.orchestrator.design.controls import Check, check_of, count_checks, r
 from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan.types import Plan
-from insitu.orchestrator.store.records import Assignment, PlannedTrial
+from insitu.orchestrator.store.records import Assignment, PlannedTrial, Purpose
 
 KEPT = 0.1
 """Share of a budget that is kept for the replacement of trials that come out badly."""
@@ -83,13 +83,13 @@ def _checked(
     trials: list[PlannedTrial] = []
     alike = [one.assignment for one in before if space.setting(one.assignment) == space.setting(group[0])]
     for one in group:
-        added = [one]
+        added = {Purpose.INFORMING: one}
         if (check := check_of(len(before) + len(trials) + 1)) is not None:
             history = [*alike, *(trial.assignment for trial in trials), *group]
-            added = [checking(check, space, history), one]
-        for each in added:
+            added = {Purpose(check.value): checking(check, space, history), **added}
+        for purpose, each in added.items():
             number = len(before) + len(trials) + 1
-            trials.append(PlannedTrial(number, block, each, baseline=each == rest))
+            trials.append(PlannedTrial(number, block, each, baseline=each == rest, purpose=purpose))
     return trials
 
 

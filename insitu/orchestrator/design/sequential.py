@@ -16,7 +16,7 @@ from insitu.orchestrator.design.layout import checking
 from insitu.orchestrator.design.precision import precision_of
 from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.plan.types import DesignSpec
-from insitu.orchestrator.store.records import PlannedTrial
+from insitu.orchestrator.store.records import PlannedTrial, Purpose
 
 LEAST_DF = 4
 """Trials beyond the number of parameters before the first look: with fewer, the noise is hardly known."""
@@ -69,11 +69,20 @@ def plan_batch(
     checks = [check for place in range(1, count + 1) if (check := check_of(before + place)) is not None]
     space = situation.space
     chosen = [space.assignment(candidate) for candidate in _informing(situation, count - len(checks), rng)]
+    purposes = [Purpose.INFORMING] * len(chosen) + [Purpose(check.value) for check in checks]
     chosen += [checking(check, space, (*situation.tried, *chosen)) for check in checks]
-    groups = space.groups([chosen[index] for index in rng.permutation(len(chosen))])
+    order = rng.permutation(len(chosen))
+    settings = list(dict.fromkeys(space.setting(chosen[index]) for index in order))
+    together = sorted(order, key=lambda index: settings.index(space.setting(chosen[index])))
     return tuple(
-        PlannedTrial(first_number + place, block, one, baseline=one == space.rest)
-        for place, one in enumerate(itertools.chain.from_iterable(groups))
+        PlannedTrial(
+            trial=first_number + place,
+            block=block,
+            assignment=chosen[index],
+            baseline=chosen[index] == space.rest,
+            purpose=purposes[index],
+        )
+        for place, index in enumerate(together)
     )
 
 

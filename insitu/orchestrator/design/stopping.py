@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from insitu.orchestrator.units import percent, percent_beside
+
 _PATIENCE = 3
 """Batches without a valid trial after which an experiment has stalled."""
 _PATIENCE_WITH_OTHERS = 9
@@ -113,7 +115,8 @@ def judge(looks: Sequence[Look], asked: float | None, tolerated: float) -> Rulin
     if asked is not None and now.half_width <= asked:
         return Ruling(
             Stop.REACHED,
-            f"known to ± {now.half_width:.1%} after {now.trials} valid trials; the goal asks for ± {asked:.1%}",
+            f"known to ± {percent_beside(now.half_width, asked)} after {now.trials} valid trials; "
+            f"the goal asks for ± {percent(asked)}",
             "ask further with `insitu whatif`, or see the report",
         )
     return _stall(looks, asked)
@@ -126,7 +129,7 @@ def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
     if misfit is None or misfit.p_value >= allowed or misfit.relative_size <= tolerated:
         return None
     text = (
-        f"the law misses the means of replicates by {misfit.relative_size:.1%} of the outcome, "
+        f"the law misses the means of replicates by {percent(misfit.relative_size)} of the outcome, "
         f"which chance does not explain (p = {misfit.p_value:.2g})"
     )
     return Ruling(
@@ -153,7 +156,7 @@ def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:
         return Ruling(
             Stop.STALLED,
             f"{now.trials - then.trials} further valid trials did not narrow the interval "
-            f"(± {then.half_width:.1%}, now ± {now.half_width:.1%})",
+            f"(± {percent(then.half_width)}, now ± {percent(now.half_width)})",
             "trials differ more than the first ones did: look for drift or disturbance in the report",
         )
     return None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from insitu.orchestrator.estimation.answer import Answer
     from insitu.orchestrator.plan.goals import Goal
     from insitu.orchestrator.plan.types import Plan
+    from insitu.orchestrator.report.course import Looked
     from insitu.orchestrator.store.records import StoredTrial
 
 
@@ -56,6 +57,15 @@ def asked(plan: Plan, blueprint: Blueprint) -> Goal:
     from insitu.orchestrator.plan.goals import ParametersGoal
 
     return plan.goal or ParametersGoal(outcome=outcome_of(blueprint, None))
+
+
+def course_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -> tuple[Looked, ...]:
+    """What was known at each look of a run; nothing of a design that is fixed beforehand."""
+    if plan.goal is None or plan.design.kind != SEQUENTIAL or not trials:
+        return ()
+    from insitu.orchestrator.steering.sequential import SequentialSteering
+
+    return SequentialSteering(plan, blueprint, most_trials(plan, len(trials))).course(trials)
 
 
 def answer_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -> Answer | None:
