@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import Assignment, PlannedTrial
 
+Informing = Callable[[int, np.random.Generator], Sequence[int]]
+"""How many trials to numbers of candidates."""
 LEAST_DF = 4
 """Trials beyond the number of parameters before the first look: with fewer, the noise is hardly known."""
 
@@ -66,7 +69,7 @@ def batch_size(spec: DesignSpec, composite: Composite) -> int:
 
 def out_of_reach(situation: Situation) -> tuple[str, ...]:
     """Parameters that the goal needs, and that neither the trials so far nor any candidate tell apart."""
-    rows, _ = _candidates(situation)
+    rows, _ = finite_candidates(situation)
     known = stacked_information(situation.composite, situation.beliefs)
     criterion = _criterion(situation)
     found = precision_of(rows.reshape(-1, rows.shape[2]), known, criterion)
@@ -77,7 +80,12 @@ def out_of_reach(situation: Situation) -> tuple[str, ...]:
 
 
 def plan_batch(
-    situation: Situation, spec: DesignSpec, count: int, block: int, first_number: int
+    situation: Situation,
+    spec: DesignSpec,
+    count: int,
+    block: int,
+    first_number: int,
+    informing: Informing | None = None,
 ) -> tuple[PlannedTrial, ...]:
     """Choose the trials of one batch, in random order.
 
@@ -89,6 +97,8 @@ def plan_batch(
         Number of the batch; trials compared within are executed together.
     first_number
         Number of its first trial.
+    informing
+        Chooses candidates other than by what the goal's numbers ask for.
 
     Notes
     -----
@@ -98,7 +108,8 @@ def plan_batch(
     before = len(situation.tried)
     checks = [check for place in range(1, count + 1) if (check := check_of(before + place)) is not None]
     space = situation.space
-    chosen = [space.assignment(candidate) for candidate in _informing(situation, count - len(checks), rng)]
+    choose = informing or partial(_informing, situation)
+    chosen = [space.assignment(candidate) for candidate in choose(count - len(checks), rng)]
     chosen += [_checking(situation, check, chosen) for check in checks]
     order = rng.permutation(len(chosen))
     return tuple(
@@ -124,7 +135,7 @@ def _informing(situation: Situation, count: int, rng: np.random.Generator) -> tu
     """Numbers of the candidates that tell most."""
     if count < 1:
         return ()
-    rows, whole = _candidates(situation)
+    rows, whole = finite_candidates(situation)
     known = stacked_information(situation.composite, situation.beliefs)
     seconds = None if situation.seconds is None else situation.seconds[whole]
     if not situation.tried:
@@ -134,7 +145,7 @@ def _informing(situation: Situation, count: int, rng: np.random.Generator) -> tu
     return tuple(int(whole[index]) for index in found)
 
 
-def _candidates(situation: Situation) -> tuple[Array, npt.NDArray[np.int64]]:
+def finite_candidates(situation: Situation) -> tuple[Array, npt.NDArray[np.int64]]:
     """What the candidates at which all laws are defined would tell, and their numbers."""
     rows = stacked_rows(situation.composite, situation.beliefs, situation.space.columns())
     whole = np.flatnonzero(np.isfinite(rows).all(axis=(1, 2)))

@@ -99,14 +99,18 @@ def judge(looks: Sequence[Look], asked: float | None, tolerated: float) -> Rulin
             f"known to ± {now.half_width:.1%} after {now.trials} valid trials; the goal asks for ± {asked:.1%}",
             "ask further with `insitu whatif`, or see the report",
         )
-    return _stall(looks, asked)
+    return idle(looks) or _stall(looks, asked)
+
+
+def is_misfit(misfit: Misfit | None, looks: int, tolerated: float) -> bool:
+    """Whether a law's misfit matters; the probability of a false alarm is spent over all looks."""
+    allowed = _MISFIT_ALPHA / (looks * (looks + 1))  # sums to the whole over endlessly many looks
+    return misfit is not None and misfit.p_value < allowed and misfit.relative_size > tolerated
 
 
 def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
-    """Reject a law whose misfit matters; the probability of a false alarm is spent over all looks."""
     misfit = now.misfit
-    allowed = _MISFIT_ALPHA / (looks * (looks + 1))  # sums to the whole over endlessly many looks
-    if misfit is None or misfit.p_value >= allowed or misfit.relative_size <= tolerated:
+    if misfit is None or not is_misfit(misfit, looks, tolerated):
         return None
     text = (
         f"the law misses the means of replicates by {misfit.relative_size:.1%} of the outcome, "
@@ -117,14 +121,19 @@ def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
     )
 
 
+def idle(looks: Sequence[Look]) -> Ruling | None:
+    """End an experiment whose trials all come out badly."""
+    if len(looks) <= _PATIENCE or looks[-1].trials != looks[-1 - _PATIENCE].trials:
+        return None
+    return Ruling(
+        Stop.STALLED,
+        f"no trial of the last {_PATIENCE} batches was valid",
+        "see the reasons of the invalid trials: a quieter machine, or other levels, may help",
+    )
+
+
 def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:
     now = looks[-1]
-    if len(looks) > _PATIENCE and now.trials == looks[-1 - _PATIENCE].trials:
-        return Ruling(
-            Stop.STALLED,
-            f"no trial of the last {_PATIENCE} batches was valid",
-            "see the reasons of the invalid trials: a quieter machine, or other levels, may help",
-        )
     if asked is None or len(looks) <= _WINDOW or not math.isfinite(looks[-1 - _WINDOW].half_width):
         return None
     then = looks[-1 - _WINDOW]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.law import Link
+from insitu.orchestrator.causal.rank import RANK_TOLERANCE
 from insitu.orchestrator.errors import NotIdentified
 from insitu.orchestrator.estimation.at_best import best_likelihood
 from insitu.orchestrator.estimation.data import FitData
-from insitu.orchestrator.estimation.foretelling import FINEST
+from insitu.orchestrator.estimation.foretelling import FINEST, is_plain
 from insitu.orchestrator.estimation.solution import Task
 from insitu.orchestrator.estimation.solving import solve
 
@@ -27,7 +29,7 @@ _SAME = 1e-6
 """Relative difference of two predictions below which they are one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Placed:
     """A law at all trials that a plan allows.
 
@@ -43,12 +45,12 @@ class Placed:
     values: Array
     levels: Mapping[str, Array]
 
-    @property
+    @cached_property
     def means(self) -> Array:
         """Shape (m,)."""
         return self.law.mean(self.values, self.levels)
 
-    @property
+    @cached_property
     def slopes(self) -> Array:
         """Derivatives of the means by the parameters, shape (m, p)."""
         return self.law.gradient(self.values, self.levels)
@@ -139,9 +141,8 @@ def likelihood_beyond(
     """
     law = replace(large.law, bounds={})
     best = best_likelihood(law, data, variables, finest)
-    try:
-        fit = solve(Task(law, data, variables))
-    except NotIdentified:
+    fit = _solved(law, data, variables)
+    if fit is None:
         return best
     there = replace(large, law=law, values=fit.values)
     finite = _where_finite(there, small)
@@ -162,4 +163,33 @@ def likelihood_beyond(
         return best
     count = len(data.observed)
     least_squares = count * (FINEST if law.relative_noise else finest) ** 2
-    return best - count / 2 * math.log1p(least / max(float(fit.residuals @ fit.residuals), least_squares))
+    return best - count / 2 * math.log1p(least / max(fit.squares, least_squares))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solved:
+    """Values with the least squares in units of the noise, and how these rise away from there."""
+
+    values: Array
+    inverse_gram: Array
+    squares: float
+
+
+def _solved(law: Law, data: FitData, variables: Mapping[str, Variable]) -> _Solved | None:
+    if not is_plain(law):
+        try:
+            fit = solve(Task(law, data, variables))
+        except NotIdentified:
+            return None
+        return _Solved(fit.values, fit.inverse_gram, float(fit.residuals @ fit.residuals))
+    rows, response = law.design_matrix(data.columns), data.observed - law.offsets(data.columns)
+    lengths = np.linalg.norm(rows, axis=0)
+    if len(rows) <= len(lengths) or not lengths.all():
+        return None
+    left, strengths, right = np.linalg.svd(rows / lengths, full_matrices=False)
+    if strengths[-1] < RANK_TOLERANCE * strengths[0]:
+        return None
+    root = right.T / strengths / lengths[:, None]
+    values = root @ (left.T @ response)
+    residuals = response - rows @ values
+    return _Solved(values, root @ root.T, float(residuals @ residuals))

@@ -156,7 +156,12 @@ class Comparing:
         fits, placed
             Of the law and of the rival.
         """
-        data = self._common(trials)
+        return self.weigh(self._common(trials), fits, placed)
+
+    def weigh(
+        self, data: tuple[FitData, FitData], fits: tuple[Fit, Fit], placed: tuple[Placed, Placed]
+    ) -> Verdict | None:
+        """As `verdict`, of trials that each law sees as its data."""
         begin = self._first_foretold(data[0], data[1])
         count = len(data[0].observed)
         if not 0 < begin < count:
@@ -167,12 +172,13 @@ class Comparing:
             for one, seen in zip(self._foretellers, data, strict=True)
         ]
         later = tuple(seen.rows(np.arange(count) >= begin, ()) for seen in data)
+        within = (contains(placed[0], placed[1]), contains(placed[1], placed[0]))
         contenders = []
         for index, side in enumerate(Side):
             law, seen = self._foretellers[index].law, later[index]
             other, own = placed[1 - index], placed[index]
             beyond = None
-            if contains(own, other) and not contains(other, own):
+            if within[index] and not within[1 - index]:
                 likely = likelihood_beyond(own, other, seen, self.variables, finest, self.tolerance)
                 beyond = told[1 - index] - likely
             against = told[1 - index] - best_likelihood(law, seen, self.variables, finest)
