@@ -6,6 +6,7 @@ import math
 
 from insitu.orchestrator.estimation.answer import Answer, Part
 from insitu.orchestrator.plan.goals import EffectGoal, Goal, PredictionGoal, RankingGoal
+from insitu.orchestrator.report import verdicts
 from insitu.orchestrator.report.wording import interval, join, level_list, percent, scaled_interval
 from insitu.orchestrator.units import format_quantity
 
@@ -21,6 +22,8 @@ def headline(goal: Goal, answer: Answer, units: dict[str, str]) -> str:
     units
         Of the model's variables.
     """
+    if answer.verdict is not None:
+        return verdicts.headline(goal.outcome, answer.verdict)
     if not answer.parts:
         return f"Nothing that trials can set changes {goal.outcome}"
     match goal:
@@ -39,6 +42,8 @@ def headline(goal: Goal, answer: Answer, units: dict[str, str]) -> str:
 
 def conditions(goal: Goal, answer: Answer, units: dict[str, str]) -> str:
     """Which intervals these are, and where the other variables stand."""
+    if answer.verdict is not None:
+        return verdicts.conditions(answer.verdict)
     intervals, at_worst = ("intervals", " at worst") if len(answer.parts) > 1 else ("interval", "")
     text = f"{percent(answer.confidence, 4)} confidence {intervals}"
     if math.isfinite(answer.half_width):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.design.factorial import MAX_TRIALS
+from insitu.orchestrator.plan.goals import ComparisonGoal
 from insitu.orchestrator.plan.types import SEQUENTIAL
 from insitu.orchestrator.steering.endings import Steering
 from insitu.orchestrator.steering.fixed import FixedSteering
@@ -33,6 +34,10 @@ def steering_of(plan: Plan, blueprint: Blueprint, most_trials: int) -> Steering:
     most_trials
         Executions that the budget allows.
     """
+    if plan.design.kind == SEQUENTIAL and isinstance(plan.goal, ComparisonGoal):
+        from insitu.orchestrator.steering.comparison import ComparisonSteering
+
+        return ComparisonSteering(plan, blueprint, most_trials)
     if plan.design.kind == SEQUENTIAL:
         from insitu.orchestrator.steering.sequential import SequentialSteering
 
@@ -49,6 +54,10 @@ def answer_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -
 
     if plan.goal is None:
         return None
+    if isinstance(plan.goal, ComparisonGoal):
+        from insitu.orchestrator.steering.comparison import compare
+
+        return compare(plan, blueprint, trials)
     if plan.design.kind == SEQUENTIAL:
         from insitu.orchestrator.steering.sequential import SequentialSteering
 
