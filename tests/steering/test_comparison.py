@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,9 +14,9 @@ import pytest
 
 from experiments.simulated import SimulatedNode, Truth
 from insitu.orchestrator import experiment, loop
+from insitu.orchestrator.design.stopping import Look
 from insitu.orchestrator.estimation.analysis import analyse
 from insitu.orchestrator.estimation.verdict import Side, Verdict
-from insitu.orchestrator.execution.orders import TrialOrder, TrialOutcome
 from insitu.orchestrator.report.document import run_document
 from insitu.orchestrator.report.page import render_report
 from insitu.orchestrator.report.summary import Standing, summarise
@@ -24,10 +25,9 @@ from insitu.orchestrator.report.verdicts import times
 from insitu.orchestrator.steering.choice import answer_of
 from insitu.orchestrator.steering.comparison import RivalLook, judge_rivals
 from insitu.orchestrator.steering.endings import Ending, Outcome
-from insitu.orchestrator.store.records import TrialState
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
-from tests.steering.test_sequential import MODEL, PLAN, Ended, prepared
+from tests.steering.test_sequential import MODEL, PLAN, Beset, Ended, MissesAll, prepared
 from tests.told_node import Watcher
 
 CONSTANTS = "constants: {one: 1 core}\n"
@@ -155,15 +155,11 @@ def test_two_wrong_laws_are_both_rejected(compare: Compare) -> None:
     assert ended.outcome.next_step
 
 
-def test_trials_that_never_come_out_stall_it(compare: Compare) -> None:
-    class Broken(SimulatedNode):
-        def run_trial(self, order: TrialOrder) -> TrialOutcome:
-            outcome = super().run_trial(order)
-            return replace(outcome, record=replace(outcome.record, state=TrialState.INVALID, reasons=("missed",)))
-
-    ended = compare(asking(ROOT), kind=Broken)
+@pytest.mark.parametrize(("kind", "batches"), [(MissesAll, 3), (Beset, 9)])
+def test_trials_that_never_come_out_stall_it(compare: Compare, kind: type[SimulatedNode], batches: int) -> None:
+    ended = compare(asking(ROOT, budget="trials: 600"), kind=kind)
     assert ended.outcome.ending is Ending.STALLED
-    assert ended.outcome.text == "no trial of the last 3 batches was valid"
+    assert ended.outcome.text == f"no trial of the last {batches} batches was valid"
 
 
 def test_the_budget_of_time(compare: Compare) -> None:
@@ -206,7 +202,7 @@ def looks(evidence: tuple[float, ...], trials: tuple[int, ...], verdict: Verdict
     for size, count in zip(evidence, trials, strict=True):
         law = replace(verdict.law, against=size, against_difference=None)
         rival = replace(verdict.rival, against=-5.0, against_difference=None)
-        found.append(RivalLook(count, replace(verdict, law=law, rival=rival)))
+        found.append(RivalLook(Look(count, math.inf), replace(verdict, law=law, rival=rival)))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,13 +13,13 @@ from insitu.orchestrator.design.contest import (
     first_contest_size,
     plan_contest,
 )
-from insitu.orchestrator.design.stopping import Look, Misfit, Ruling, Stop, idle, is_misfit
+from insitu.orchestrator.design.stopping import Look, Misfit, Ruling, Stop, is_misfit, judge
 from insitu.orchestrator.estimation.answer import Answer
 from insitu.orchestrator.estimation.verdict import Side, Verdict
 from insitu.orchestrator.report.verdicts import NAMES, ground, odds
 from insitu.orchestrator.steering.contest import Compared, Rivalry
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after
-from insitu.orchestrator.steering.sequential import outcome_of, unidentifiable
+from insitu.orchestrator.steering.sequential import all_disturbed, outcome_of, unidentifiable
 from insitu.orchestrator.store.records import PlannedTrial, StoredTrial, TrialState
 
 if TYPE_CHECKING:
@@ -36,18 +37,22 @@ class RivalLook:
 
     Attributes
     ----------
-    trials
-        Valid ones so far.
+    look
+        Without a precision: how many valid trials there are, and whether others spoilt the batch.
     misfits
         What replicates say against each law.
     problem
         Why a law is not fitted.
     """
 
-    trials: int
+    look: Look
     verdict: Verdict | None
     misfits: tuple[Misfit | None, Misfit | None] = (None, None)
     problem: str = ""
+
+    @property
+    def trials(self) -> int:
+        return self.look.trials
 
 
 class ComparisonSteering:
@@ -87,16 +92,18 @@ class ComparisonSteering:
         """Bring the looks up to date: one after each batch, so that a run which resumes has the same ones."""
         last = stored[-1].planned.block if stored else 0
         for block in range(self._seen + 1, last):
-            self._look(self.rivalry.after([trial for trial in stored if trial.planned.block <= block]))
+            until = [trial for trial in stored if trial.planned.block <= block]
+            self._look(self.rivalry.after(until), until)
         now = self.rivalry.after(stored)
         if last > self._seen:
-            self._look(now)
+            self._look(now, stored)
         self._seen = last
         return now
 
-    def _look(self, compared: Compared) -> None:
+    def _look(self, compared: Compared, stored: Sequence[StoredTrial]) -> None:
+        look = Look(compared.valid, math.inf, disturbed=all_disturbed(stored))
         misfits = (compared.misfit(Side.LAW), compared.misfit(Side.RIVAL))
-        self._looks.append(RivalLook(compared.valid, compared.verdict, misfits, compared.problem))
+        self._looks.append(RivalLook(look, compared.verdict, misfits, compared.problem))
 
     def _next_batch(
         self, now: Compared, stored: Sequence[StoredTrial], room: int, number: int
@@ -147,7 +154,7 @@ def judge_rivals(looks: Sequence[RivalLook], tolerance: float) -> Ruling | None:
         text = f"{ground(now.verdict, preferred)}, after {now.trials} valid trials"
         remedy = "see the report" if preferred is Side.LAW else "write the rival into the model, and ask further"
         return Ruling(Stop.REACHED, text, remedy)
-    return idle([Look(look.trials, float("inf")) for look in looks]) or _stall(looks)
+    return judge([one.look for one in looks], None, tolerance) or _stall(looks)
 
 
 def _both_rejected(now: RivalLook, missed: Sequence[bool]) -> Ruling:

@@ -14,6 +14,7 @@ from insitu.orchestrator.design.sequential import Situation, batch_size, first_b
 from insitu.orchestrator.design.stopping import Look, Ruling, Stop, judge
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after
 from insitu.orchestrator.steering.state import Knowledge, knowledge_of
+from insitu.orchestrator.store.ledger import was_disturbed
 from insitu.orchestrator.store.records import LevelVerdict, PlannedTrial, StoredTrial, TrialState
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class SequentialSteering:
         last = stored[-1].planned.block
         for block in range(self._seen + 1, last + 1):
             until = [trial for trial in stored if trial.planned.block <= block]
-            self._looks.append(self._knowledge(until).look(self.goal, self.looks))
+            self._looks.append(self._knowledge(until).look(self.goal, self.looks, disturbed=all_disturbed(until)))
         self._seen = last
 
     def _knowledge(self, stored: Sequence[StoredTrial]) -> Knowledge:
@@ -130,6 +131,12 @@ class SequentialSteering:
         wanted = f"; the goal asks for ± {asked:.1%}" if asked is not None else ""
         text = f"the budget of {what} is used up: {so_far} after {valid} valid trials{wanted}"
         return Outcome(Ending.BUDGET, text, "run the plan again with a larger `budget`, or ask for less precision")
+
+
+def all_disturbed(stored: Sequence[StoredTrial]) -> bool:
+    """Whether others disturbed every trial of the last batch."""
+    batch = [trial.record for trial in stored if trial.planned.block == stored[-1].planned.block]
+    return all(record is not None and was_disturbed(record) for record in batch)
 
 
 def given_up(stored: Sequence[StoredTrial]) -> Mapping[str, frozenset[float]]:
