@@ -17,6 +17,7 @@ from insitu.orchestrator import experiment, loop
 from insitu.orchestrator.design.stopping import Look
 from insitu.orchestrator.estimation.analysis import analyse
 from insitu.orchestrator.estimation.verdict import Side, Verdict
+from insitu.orchestrator.execution.orders import TrialOrder, TrialOutcome
 from insitu.orchestrator.report.document import run_document
 from insitu.orchestrator.report.page import render_report
 from insitu.orchestrator.report.summary import Standing, summarise
@@ -25,6 +26,7 @@ from insitu.orchestrator.report.verdicts import times
 from insitu.orchestrator.steering.choice import answer_of
 from insitu.orchestrator.steering.comparison import RivalLook, judge_rivals
 from insitu.orchestrator.steering.endings import Ending, Outcome
+from insitu.orchestrator.store.records import TrialState
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
 from tests.steering.test_sequential import MODEL, PLAN, Beset, Ended, MissesAll, prepared
@@ -155,11 +157,24 @@ def test_two_wrong_laws_are_both_rejected(compare: Compare) -> None:
     assert ended.outcome.next_step
 
 
-@pytest.mark.parametrize(("kind", "batches"), [(MissesAll, 3), (Beset, 9)])
+class Useless(SimulatedNode):
+    """No trial is valid, and none of its levels is to blame."""
+
+    def run_trial(self, order: TrialOrder) -> TrialOutcome:
+        outcome = super().run_trial(order)
+        return replace(outcome, record=replace(outcome.record, state=TrialState.INVALID))
+
+
+@pytest.mark.parametrize(("kind", "batches"), [(Useless, 3), (Beset, 9)])
 def test_trials_that_never_come_out_stall_it(compare: Compare, kind: type[SimulatedNode], batches: int) -> None:
     ended = compare(asking(ROOT, budget="trials: 600"), kind=kind)
     assert ended.outcome.ending is Ending.STALLED
     assert ended.outcome.text == f"no trial of the last {batches} batches was valid"
+
+
+def test_levels_that_are_never_held_leave_nothing_to_compare(compare: Compare) -> None:
+    ended = compare(asking(ROOT, budget="trials: 600"), kind=MissesAll)
+    assert ended.outcome.ending is Ending.UNIDENTIFIABLE
 
 
 def test_the_budget_of_time(compare: Compare) -> None:
