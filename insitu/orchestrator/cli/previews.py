@@ -6,25 +6,36 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from insitu.orchestrator.cli import rival_previews
+
 if TYPE_CHECKING:
     from insitu.orchestrator.design.foresight import Foreseen
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.steering.preview import Preview
+    from insitu.orchestrator.steering.rival_preview import RivalPreview
 
 
-def preview(prepared: Experiment) -> Preview | None:
+def preview(prepared: Experiment) -> Preview | RivalPreview | None:
     """Look ahead; ``None`` for a design that is fixed beforehand."""
+    from insitu.orchestrator.plan.goals import ComparisonGoal
     from insitu.orchestrator.plan.types import SEQUENTIAL
     from insitu.orchestrator.steering.preview import preview_of
+    from insitu.orchestrator.steering.rival_preview import rival_preview_of
 
     if prepared.plan.design.kind != SEQUENTIAL:
         return None
+    if isinstance(prepared.plan.goal, ComparisonGoal):
+        return rival_preview_of(prepared.plan, prepared.blueprint, prepared.most_trials)
     return preview_of(prepared.plan, prepared.blueprint, prepared.most_trials)
 
 
-def lines(foreseen: Preview, plan: Plan) -> list[str]:
+def lines(foreseen: Preview | RivalPreview, plan: Plan) -> list[str]:
     """For the terminal."""
+    from insitu.orchestrator.steering.rival_preview import RivalPreview
+
+    if isinstance(foreseen, RivalPreview):
+        return list(rival_previews.lines(foreseen))
     return list(_lines(foreseen, plan))
 
 
@@ -50,8 +61,12 @@ def _few(looks: list[Foreseen]) -> list[Foreseen]:
     return [looks[index] for index in sorted({0, len(looks) // 2, len(looks) - 1})] if looks else []
 
 
-def document(foreseen: Preview) -> dict[str, object]:
+def document(foreseen: Preview | RivalPreview) -> dict[str, object]:
     """For ``--json``; a half width that is not known is null."""
+    from insitu.orchestrator.steering.rival_preview import RivalPreview
+
+    if isinstance(foreseen, RivalPreview):
+        return rival_previews.document(foreseen)
     return {
         "first_trials": foreseen.first,
         "batch_trials": foreseen.batch,

@@ -72,7 +72,7 @@ def contains(large: Placed, small: Placed) -> bool:
     if all(one.law.linear and one.law.link is Link.IDENTITY for one in (large, small)):
         between = small.law.offsets(small.levels) - large.law.offsets(large.levels)
         return _spanned(np.column_stack([small.slopes, between])[finite], large.slopes[finite])
-    near = replace(large, values=_nearest(large, small.means, finite))
+    near = replace(large, values=nearest_values(large, small.means, finite))
     scale = np.abs(small.means[finite]).max()
     if not np.abs(near.means - small.means)[finite].max() <= _SAME * scale:
         return False
@@ -84,8 +84,14 @@ def _where_finite(first: Placed, second: Placed) -> npt.NDArray[np.bool_]:
     return np.asarray(np.isfinite(np.hstack([first.slopes, second.slopes])).all(axis=1))
 
 
-def _nearest(placed: Placed, means: Array, finite: npt.NDArray[np.bool_]) -> Array:
-    """Values of the parameters with which a law comes nearest to some predictions, shape (p,)."""
+def nearest_values(placed: Placed, means: Array, finite: npt.NDArray[np.bool_]) -> Array:
+    """Values of the parameters with which a law comes nearest to some predictions, shape (p,).
+
+    Parameters
+    ----------
+    finite
+        The places that count, shape (m,).
+    """
     from scipy import optimize
 
     scale = np.where(placed.values == 0, 1.0, np.abs(placed.values))
@@ -144,7 +150,24 @@ def likelihood_beyond(
     fit = _solved(law, data, variables)
     if fit is None:
         return best
-    there = replace(large, law=law, values=fit.values)
+    least = least_rise(replace(large, law=law, values=fit.values), small, fit.inverse_gram, tolerance)
+    if least == 0 or math.isinf(best):
+        return best
+    count = len(data.observed)
+    least_squares = count * (FINEST if law.relative_noise else finest) ** 2
+    return best - count / 2 * math.log1p(least / max(fit.squares, least_squares))
+
+
+def least_rise(there: Placed, small: Placed, inverse_gram: Array, tolerance: float) -> float:
+    """By how much the squared residuals rise, in units of the noise, where the difference comes to matter.
+
+    Parameters
+    ----------
+    there
+        The larger law at the parameters with the least squares.
+    inverse_gram
+        Of its parameters, shape (p, p): how the squares rise away from there.
+    """
     finite = _where_finite(there, small)
     slopes, basis = there.slopes[finite], small.slopes[finite]
     away = (there.means - small.means)[finite]
@@ -155,15 +178,11 @@ def likelihood_beyond(
     for side in (1.0, -1.0):
         short = tolerance * np.abs(common) - side * own
         slope = side * turned - tolerance * sign[:, None] * (slopes - turned)
-        room = np.einsum("mp,pq,mq->m", slope, fit.inverse_gram, slope)
+        room = np.einsum("mp,pq,mq->m", slope, inverse_gram, slope)
         with np.errstate(all="ignore"):
             rise = np.where(short <= 0, 0.0, np.where(room > 0, short**2 / room, math.inf))
         least = min(least, float(rise.min(initial=math.inf)))
-    if least == 0 or math.isinf(best):
-        return best
-    count = len(data.observed)
-    least_squares = count * (FINEST if law.relative_noise else finest) ** 2
-    return best - count / 2 * math.log1p(least / max(fit.squares, least_squares))
+    return least
 
 
 @dataclass(frozen=True, slots=True, eq=False)

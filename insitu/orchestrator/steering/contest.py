@@ -58,7 +58,7 @@ class Compared:
     @property
     def indistinguishable(self) -> bool:
         """Whether each law can predict what the other does, at every trial that the plan allows."""
-        law, rival = _placed(self.contest)
+        law, rival = placed(self.contest)
         return contains(law, rival) and contains(rival, law)
 
 
@@ -73,9 +73,9 @@ class Rivalry:
         self.goal = plan.goal
         self._blueprints = (blueprint, rival)
         self._each = ParametersGoal(outcome=plan.goal.outcome, confidence=plan.goal.confidence)
-        laws = [one.reduced().laws[plan.goal.outcome] for one in self._blueprints]
+        law, self.rival = (one.reduced().laws[plan.goal.outcome] for one in self._blueprints)
         self._comparing = Comparing(
-            laws[0], laws[1], blueprint.variables, plan.goal.confidence, plan.goal.tolerance
+            law, self.rival, blueprint.variables, plan.goal.confidence, plan.goal.tolerance
         )
 
     def after(self, stored: Sequence[StoredTrial]) -> Compared:
@@ -86,11 +86,12 @@ class Rivalry:
         fits = [one.fits.get(self.goal.outcome) for one in (law, rival)]
         verdict = None
         if fits[0] is not None and fits[1] is not None:
-            verdict = self._comparing.verdict(stored, (fits[0], fits[1]), _placed(contest))
+            verdict = self._comparing.verdict(stored, (fits[0], fits[1]), placed(contest))
         return Compared(law, rival, contest, verdict)
 
 
-def _placed(contest: Contest) -> tuple[Placed, Placed]:
+def placed(contest: Contest) -> tuple[Placed, Placed]:
+    """Each law at all trials that the plan allows."""
     law, rival = (
         Placed(
             side.composite.laws[-1],
