@@ -107,6 +107,8 @@ def _check_rival(experiment: Experiment, trials: Sequence[PlannedTrial]) -> None
             f"the first look takes {least}",
             hint=f"raise budget.trials to {least} or more",
         )
+    if plan.design.kind == SEQUENTIAL or not rivalry.rival.parents:
+        return  # all that is allowed has been looked at, or one parameter alone is told by any trials
     found = forecast(rivalry.rival, trials, experiment.blueprint.variables, at_best=True)
     if not found.can_be_fitted:
         doubt = _no_fit(plan.goal.outcome, found, plan)

@@ -67,7 +67,7 @@ def test_show_and_report_tell_which_law_holds(make: Make) -> None:
     assert shown.exit_code == 0, shown.output
     assert "The law runtime = c + a * size / rate + b * size / cores is " in shown.output
     assert f"as likely to have given these trials as the rival runtime = {ROOT}" in shown.output
-    assert "The rival is rejected, and the law is not." in shown.output
+    assert "The rival is rejected and the law is not." in shown.output
     reported = CliRunner().invoke(app, ["report", str(run)])
     assert reported.exit_code == 0, reported.output
     assert f"as the rival runtime = {ROOT}" in (run / "report.html").read_text()

@@ -18,6 +18,9 @@ def lines(foreseen: RivalPreview) -> Iterator[str]:
         f"then {foreseen.batch} after each look, until one of the laws is rejected, at most {foreseen.most} "
         "in all; one in seven checks the laws"
     )
+    if not foreseen.decided:
+        yield "the laws differ only in how trials spread, so how many that takes cannot be foreseen"
+        return
     if foreseen.containing is None:
         difference = "the largest difference of the laws, for nominal parameters"
     else:

@@ -57,7 +57,8 @@ def contest_batch_size(contest: Contest, spec: DesignSpec) -> int:
 
 def contest_out_of_reach(contest: Contest) -> tuple[str, ...]:
     """Parameters of either law that neither the trials so far nor any candidate tell apart."""
-    return next((mixed for side in contest.sides if (mixed := out_of_reach(side))), ())
+    open_sides = [side for side in contest.sides if any(law.parameters for law in side.composite.laws)]
+    return next((mixed for side in open_sides if (mixed := out_of_reach(side))), ())
 
 
 def plan_contest(

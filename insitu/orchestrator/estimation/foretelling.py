@@ -58,6 +58,8 @@ class Foreteller:
             return False
         if not self.law.linear:
             return self._solution(data, trials) is not None
+        if not self.law.parameters:
+            return True
         rows = self.law.design_matrix(_first(data, trials).columns)
         lengths = np.linalg.norm(rows, axis=0)
         if not lengths.all() or np.linalg.matrix_rank(rows / lengths, tol=1e-9) < rows.shape[1]:

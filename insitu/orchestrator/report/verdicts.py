@@ -29,6 +29,17 @@ def odds(verdict: Verdict) -> str:
     return f"{NAMES[likelier]} is {times(size)} as likely as {NAMES[likelier.other]}"
 
 
+def rejection(verdict: Verdict, preferred: Side) -> str:
+    """What is rejected, for short: ``"the rival is rejected"``."""
+    loser = verdict.contender(preferred.other)
+    if loser.against >= verdict.needed:
+        return f"{NAMES[loser.side]} is rejected"
+    return (
+        f"{NAMES[loser.side]} is rejected where it differs from {NAMES[preferred]} by "
+        f"{percent(verdict.tolerance)} or more,"
+    )
+
+
 def ground(verdict: Verdict, preferred: Side) -> str:
     """Why a law is preferred: what rejects the other one."""
     loser = verdict.contender(preferred.other)
@@ -82,7 +93,7 @@ def standing(verdict: Verdict) -> str:
     """Whether one of the laws is rejected, in one sentence without a stop."""
     preferred = verdict.preferred
     if preferred is not None:
-        return _capital(f"{NAMES[preferred.other]} is rejected, and {NAMES[preferred]} is not")
+        return _capital(f"{rejection(verdict, preferred)} and {NAMES[preferred]} is not")
     return _capital(f"{odds(verdict)}; evidence of {times(verdict.needed)} against one of the two would decide")
 
 

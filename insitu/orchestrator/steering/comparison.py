@@ -16,7 +16,7 @@ from insitu.orchestrator.design.contest import (
 from insitu.orchestrator.design.stopping import Look, Misfit, Ruling, Stop, is_misfit, judge
 from insitu.orchestrator.estimation.answer import Answer
 from insitu.orchestrator.estimation.verdict import Side, Verdict
-from insitu.orchestrator.report.verdicts import NAMES, ground, odds
+from insitu.orchestrator.report.verdicts import NAMES, odds, rejection
 from insitu.orchestrator.steering.contest import Compared, Rivalry
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after
 from insitu.orchestrator.steering.sequential import all_disturbed, outcome_of, unidentifiable
@@ -151,7 +151,7 @@ def judge_rivals(looks: Sequence[RivalLook], tolerance: float) -> Ruling | None:
     if all(one or other for one, other in zip(missed, beaten, strict=True)):
         return _both_rejected(now, missed)
     if now.verdict is not None and (preferred := now.verdict.preferred) is not None:
-        text = f"{ground(now.verdict, preferred)}, after {now.trials} valid trials"
+        text = f"{rejection(now.verdict, preferred)} after {now.trials} valid trials"
         remedy = "see the report" if preferred is Side.LAW else "write the rival into the model, and ask further"
         return Ruling(Stop.REACHED, text, remedy)
     return judge([one.look for one in looks], None, tolerance) or _stall(looks)

@@ -12,7 +12,7 @@ import numpy as np
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.contest import Contest, contest_batch_size, first_contest_size, plan_contest
 from insitu.orchestrator.design.sequential import Situation
-from insitu.orchestrator.estimation.containment import contains, least_rise, nearest_values
+from insitu.orchestrator.estimation.containment import Placed, contains, least_rise, nearest_values
 from insitu.orchestrator.estimation.foretelling import SPARE
 from insitu.orchestrator.estimation.verdict import Side
 from insitu.orchestrator.steering.contest import Rivalry, placed
@@ -60,6 +60,8 @@ class RivalPreview:
         does, and it is the largest at any allowed trial, for nominal parameters.
     tolerance
         As of the goal.
+    decided
+        Empty where the laws differ in nothing but how trials spread.
     """
 
     first: int
@@ -86,18 +88,22 @@ def rival_preview_of(plan: Plan, blueprint: Blueprint, most_trials: int) -> Riva
     tolerance = rivalry.goal.tolerance
     needed = -math.log1p(-rivalry.goal.confidence)
     most = min(most_trials, _FURTHEST)
-    taken = []
-    for truth in Side:
-        course = _Course(contest, truth, containing, tolerance)
-        taken.append(course.trials(plan, most, needed))
+    courses = [] if _same_means(*both) else [_Course(contest, truth, containing, tolerance) for truth in Side]
+    taken = [course.trials(plan, most, needed) for course in courses]
     return RivalPreview(
         first=first_contest_size(contest),
         batch=contest_batch_size(contest, plan.design),
         most=most_trials,
         containing=containing,
         tolerance=tolerance,
-        decided=tuple(Decided(spread, *both) for spread, *both in zip(SPREADS, *taken, strict=True)),
+        decided=tuple(Decided(*one) for one in zip(SPREADS, *taken, strict=True)) if taken else (),
     )
+
+
+def _same_means(law: Placed, rival: Placed) -> bool:
+    """Whether two laws differ in nothing but how trials spread."""
+    alike = replace(rival, law=replace(rival.law, noise=law.law.noise))
+    return contains(law, alike) and contains(alike, law)
 
 
 class _Course:
