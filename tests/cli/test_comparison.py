@@ -70,7 +70,7 @@ def test_show_and_report_tell_which_law_holds(make: Make) -> None:
     assert "The rival is rejected and the law is not." in shown.output
     reported = CliRunner().invoke(app, ["report", str(run)])
     assert reported.exit_code == 0, reported.output
-    assert f"as the rival runtime = {ROOT}" in (run / "report.html").read_text()
+    assert f"as the rival runtime = {ROOT}" in (run / "report.html").read_text().replace("\u00a0", " ")
 
 
 def test_json_and_python_have_the_same_verdict(make: Make) -> None:

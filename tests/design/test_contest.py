@@ -18,7 +18,7 @@ from insitu.orchestrator.design.contest import (
     first_contest_size,
     plan_contest,
 )
-from insitu.orchestrator.design.sequential import Situation
+from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import Assignment

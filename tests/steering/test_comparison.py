@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -279,7 +280,9 @@ def test_what_is_shown_of_a_decision(compare: Compare) -> None:
     assert by_title["Decided"].standing is Standing.GOOD
     assert by_title["Decided"].text == "The rival is rejected and the law is not."
     assert by_title["The rival"].text.startswith(f"{rival}, with c = ")
-    page = render_report(summary)
+    page = render_report(summary).replace("\u00a0", " ")
+    assert "There is no answer" not in page
+    assert f"Does the model's law give runtime, or the rival {ROOT}" in unescape(page)
     assert "is enough" not in page
     assert f"the rival {rival}" in page
     assert render_summary(summary) is not None

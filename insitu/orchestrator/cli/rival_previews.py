@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def lines(foreseen: RivalPreview) -> Iterator[str]:
     """For the terminal."""
     from insitu.orchestrator.report.verdicts import NAMES
-    from insitu.orchestrator.report.wording import percent
+    from insitu.orchestrator.units import percent
 
     yield (
         f"then {foreseen.batch} after each look, until one of the laws is rejected, at most {foreseen.most} "

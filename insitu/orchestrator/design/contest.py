@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,18 +11,17 @@ import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.batch import next_batch
-from insitu.orchestrator.design.belief import Belief, stacked_information
+from insitu.orchestrator.design.belief import Belief, stacked_information, stacked_rows
 from insitu.orchestrator.design.criteria import d_optimal
 from insitu.orchestrator.design.discrimination import Rival, discriminate
 from insitu.orchestrator.design.exchange import exchange
 from insitu.orchestrator.design.sequential import (
-    Situation,
     batch_size,
-    finite_candidates,
     first_batch_size,
     out_of_reach,
     plan_batch,
 )
+from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import PlannedTrial
 
@@ -72,9 +72,9 @@ def _telling(contest: Contest, count: int, rng: np.random.Generator) -> tuple[in
     """Numbers of the candidates that set the laws apart; while parameters are open, of those that tell them."""
     if count < 1:
         return ()
-    found = [finite_candidates(side) for side in contest.sides]
-    whole: Numbers = np.intersect1d(found[0][1], found[1][1]).astype(np.int64)
-    law, rival = (rows[np.isin(numbers, whole)] for rows, numbers in found)
+    found = [stacked_rows(side.composite, side.beliefs, side.space.columns()) for side in contest.sides]
+    whole = _finite(found)
+    law, rival = (rows[whole] for rows in found)
     seconds = contest.law.seconds
     costs = None if seconds is None else seconds[whole]
     known = [stacked_information(side.composite, side.beliefs) for side in contest.sides]
@@ -92,6 +92,12 @@ def _telling(contest: Contest, count: int, rng: np.random.Generator) -> tuple[in
     together = _block_diagonal(known[0], known[1])
     batch = next_batch(rows, count, d_optimal(), information=together, costs=costs)
     return tuple(int(whole[index]) for index in batch.trials)
+
+
+def _finite(found: Sequence[Array]) -> Numbers:
+    """Numbers of the candidates at which all laws of both sides are defined."""
+    defined = [np.isfinite(rows).all(axis=(1, 2)) for rows in found]
+    return np.flatnonzero(np.all(defined, axis=0)).astype(np.int64)
 
 
 def _rival(side: Situation, whole: Numbers) -> Rival:

@@ -124,11 +124,13 @@ class Verdict:
     @property
     def strongest(self) -> float:
         """Natural logarithm of the strongest evidence against either law."""
-        found = [one.against if one.against_difference is None else one.against_difference for one in self._both]
+        found = [
+            one.against if one.against_difference is None else one.against_difference for one in self.contenders
+        ]
         return max(found)
 
     @property
-    def _both(self) -> tuple[Contender, Contender]:
+    def contenders(self) -> tuple[Contender, Contender]:
         return self.law, self.rival
 
 

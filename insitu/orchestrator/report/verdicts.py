@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from insitu.orchestrator.estimation.verdict import Contender, Side, Verdict
-from insitu.orchestrator.report.wording import count, interval, join, p_text, percent
+from insitu.orchestrator.report.wording import count, interval, join, p_text
+from insitu.orchestrator.units import percent
 
 NAMES = {Side.LAW: "the law", Side.RIVAL: "the rival"}
 _MOST = 1e6

@@ -11,7 +11,7 @@ import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.contest import Contest, contest_batch_size, first_contest_size, plan_contest
-from insitu.orchestrator.design.sequential import Situation
+from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.estimation.containment import Placed, contains, least_rise, nearest_values
 from insitu.orchestrator.estimation.foretelling import SPARE
 from insitu.orchestrator.estimation.verdict import Side
