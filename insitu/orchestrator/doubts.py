@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from insitu.injectors.options import Schedule
 from insitu.orchestrator.causal.target import target_of
+from insitu.orchestrator.design.contest import first_contest_size
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
 from insitu.orchestrator.design.factorial import hard_to_change
 from insitu.orchestrator.design.sequential import first_batch_size
@@ -15,12 +16,14 @@ from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
 from insitu.orchestrator.estimation.prior_files import prior_of
 from insitu.orchestrator.experiment import possible_trials
-from insitu.orchestrator.plan.goals import EffectGoal
+from insitu.orchestrator.plan.goals import ComparisonGoal, EffectGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
 from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan
 from insitu.orchestrator.reasoning import reason_about
 from insitu.orchestrator.steering.choice import before_any_trial
+from insitu.orchestrator.steering.comparison import out_of_reach
+from insitu.orchestrator.steering.contest import Rivalry
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.expression import Array
@@ -53,6 +56,7 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
         raise InputError(f"{_goal_place(experiment.plan)}{reasoning.obstacle}", hint=reasoning.remedy)
     _check_budget(experiment)
     trials = possible_trials(experiment.plan, experiment.blueprint)
+    _check_rival(experiment, trials)
     return (*_about_the_fit(experiment, trials), *_about_windows(experiment, inventory))
 
 
@@ -115,6 +119,32 @@ def _check_budget(experiment: Experiment) -> None:
             f"{_counted(parameters, 'parameter')}: the first look at its precision takes {least}",
             hint=f"raise budget.trials to {least} or more",
         )
+
+
+def _check_rival(experiment: Experiment, trials: Sequence[PlannedTrial]) -> None:
+    """Of a comparison, the rival needs as much as the law, and the two have to differ somewhere."""
+    plan = experiment.plan
+    if not isinstance(plan.goal, ComparisonGoal):
+        return
+    rivalry = Rivalry(plan, experiment.blueprint)
+    before = rivalry.after(())
+    place = f"{plan.path}:{plan.goal.rival.line}:{plan.goal.rival.column}: " if plan.goal.rival.line else ""
+    if (hopeless := out_of_reach(before)) is not None:
+        raise InputError(f"{place}{hopeless.text}", hint=hopeless.next_step)
+    least = first_contest_size(before.contest)
+    if plan.design.kind == SEQUENTIAL and plan.budget.trials is not None and plan.budget.trials < least:
+        raise InputError(
+            f"{place}a budget of {plan.budget.trials} trials is too few for the rival: "
+            f"the first look takes {least}",
+            hint=f"raise budget.trials to {least} or more",
+        )
+    if plan.design.kind == SEQUENTIAL or not rivalry.rival.parents:
+        return  # all that is allowed has been looked at, or one parameter alone is told by any trials
+    found = forecast(rivalry.rival, trials, experiment.blueprint.variables, at_best=True)
+    if not found.can_be_fitted:
+        doubt = _no_fit(plan.goal.outcome, found, experiment, trials)
+        message = doubt.message.replace(f"the law of {plan.goal.outcome}", "the rival", 1)
+        raise InputError(f"{place}{message}", hint=doubt.hint)
 
 
 def _goal_place(plan: Plan) -> str:

@@ -17,6 +17,7 @@ from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.causal.checking import check_against
 from insitu.orchestrator.causal.graph import Blueprint
+from insitu.orchestrator.causal.rival import rival_of
 from insitu.orchestrator.design.protocol import Planned, Request, design_names, find_design
 from insitu.orchestrator.design.space import space_of
 from insitu.orchestrator.errors import CannotExecute, InputError
@@ -113,7 +114,7 @@ def settable() -> dict[str, Settable]:
 
 def _understand(plan: Plan) -> tuple[Plan, Blueprint]:
     blueprint = build_blueprint(plan.model)
-    check_against(plan, blueprint)
+    check_against(plan, blueprint, rival_of(plan, blueprint))
     return plan, blueprint
 
 

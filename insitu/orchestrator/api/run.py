@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from insitu.orchestrator.causal.graph import Blueprint
+    from insitu.orchestrator.estimation.answer import Answer
     from insitu.orchestrator.estimation.comparison import Comparison
     from insitu.orchestrator.estimation.fit import Fit
     from insitu.orchestrator.estimation.model import FittedModel
@@ -99,6 +100,16 @@ class Run:
     def fits(self) -> dict[str, Fit]:
         """The fit of each law, by the variable that it gives."""
         return {name: one.fit for name, one in self.model.laws.items()}
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """What the trials say about the plan's goal; ``None`` without one, or while they are too few.
+
+        Of a goal that compares two laws, it is under `verdict`.
+        """
+        from insitu.orchestrator.steering.choice import answer_of
+
+        return answer_of(self.plan, self.blueprint, self.stored)
 
     @property
     def trials(self) -> pd.DataFrame:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from insitu.orchestrator.causal.graph import Blueprint
-from insitu.orchestrator.plan.goals import EffectGoal
+from insitu.orchestrator.plan.goals import ComparisonGoal, EffectGoal
 from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.types import Plan, Role
 
 
-def check_against(plan: Plan, blueprint: Blueprint) -> None:
+def check_against(plan: Plan, blueprint: Blueprint, rival: Blueprint | None = None) -> None:
     """Check that the blueprint can answer for the plan.
+
+    Parameters
+    ----------
+    rival
+        The blueprint with the rival in the place of the law that the goal compares it with.
 
     Raises
     ------
@@ -20,8 +27,10 @@ def check_against(plan: Plan, blueprint: Blueprint) -> None:
         If a law becomes too large when its latent variables are put in.
     """
     faults = FaultList(plan.path)
+    blueprints = [one for one in (blueprint, rival) if one is not None]
+    used = {name for one in blueprints for law in one.laws.values() for name in law.parents}
     for factor in plan.factors:
-        if not any(factor.variable in law.parents for law in blueprint.laws.values()):
+        if factor.variable not in used:
             near = f"use '{factor.variable}' in a law of {plan.model.path}, or remove it from factors"
             faults.add(factor.line, factor.column, f"'{factor.variable}' is in no law, so it has no effect", near)
     _check_goal(plan, blueprint, faults)
@@ -37,8 +46,18 @@ def check_against(plan: Plan, blueprint: Blueprint) -> None:
                     f"the law of '{text.variable}' needs '{parent}', which the plan gives no level",
                     f"add '{parent}' to factors of {plan.path}",
                 )
+    if rival is not None and isinstance(plan.goal, ComparisonGoal):
+        _check_rival(plan.goal, rival, given, faults)
     raise_all(faults, model_faults)
-    blueprint.reduced()
+    for one in blueprints:
+        one.reduced()
+
+
+def _check_rival(goal: ComparisonGoal, rival: Blueprint, given: Collection[str], faults: FaultList) -> None:
+    for parent in rival.laws[goal.outcome].parents:
+        if rival.variables[parent].role is Role.PARAMETER and parent not in given:
+            message = f"the rival needs '{parent}', which the plan gives no level"
+            faults.add(goal.rival.line, goal.rival.column, message, f"add '{parent}' to factors")
 
 
 def _check_goal(plan: Plan, blueprint: Blueprint, faults: FaultList) -> None:

@@ -17,6 +17,7 @@ from insitu.orchestrator.causal.composite import Composite, Parameters, compose
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.graph import Blueprint
 from insitu.orchestrator.plan.goals import (
+    ComparisonGoal,
     EffectGoal,
     Goal,
     ParametersGoal,
@@ -135,7 +136,7 @@ def target_of(
             rows = [places.at(dict(place)) for place in goal.places]
             wanted = tuple(Wanted(goal.outcome, unit, at=tuple(row.items())) for row in rows)
             return Target(composite, wanted, _columns(rows), np.eye(len(rows)))
-        case ParametersGoal():
+        case ParametersGoal() | ComparisonGoal():  # to compare a law, its parameters have to be known
             law = composite.laws[-1]
             wanted = tuple(
                 Wanted(name, law.parameter_units[name], law.parameter_scales[name]) for name in law.parameters

@@ -218,6 +218,7 @@ def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -
         raise GoalNotReached(outcome.text, hint=hint, reason=outcome.ending.value)
     if summary.analysis.fit is None:
         raise NotIdentified(summary.analysis.problem, hint=summary.analysis.remedy or None)
+    _require_decided(summary)
     asked = plan.goal.relative_half_width if plan.goal is not None else None
     if asked is not None and summary.answer is not None and summary.answer.half_width > asked:
         what = "the effect" if isinstance(plan.goal, EffectGoal) else "what the goal asks for"
@@ -226,6 +227,20 @@ def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -
             f"{what} is known to {summary.answer.half_width:.0%} only, not to the {asked:.0%} asked for",
             hint=f"raise `design.{'replicates' if in_blocks else 'trials'}`, have the trials chosen "
             f"(`design: {{kind: sequential}}`), or go on from this run: `design: {{augment: {directory}}}`",
+            reason="budget",
+        )
+
+
+def _require_decided(summary: Summary) -> None:
+    """A design that is fixed beforehand may end without a decision between two laws."""
+    from insitu.orchestrator.errors import GoalNotReached
+    from insitu.orchestrator.plan.goals import ComparisonGoal
+
+    verdict = summary.answer.verdict if summary.answer is not None else None
+    if isinstance(summary.goal, ComparisonGoal) and (verdict is None or verdict.preferred is None):
+        raise GoalNotReached(
+            "the trials do not decide between the law and its rival",
+            hint="raise `design.replicates`, or have the trials chosen: `design: {kind: sequential}`",
             reason="budget",
         )
 

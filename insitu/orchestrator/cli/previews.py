@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from insitu.orchestrator.cli import rival_previews
 from insitu.orchestrator.units import percent
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.steering.preview import FixedPreview, Preview
+    from insitu.orchestrator.steering.rival_preview import RivalPreview
     from insitu.orchestrator.store.records import PlannedTrial, StoredTrial
+
+    AnyPreview = Preview | FixedPreview | RivalPreview
 
 
 def trials_like(run: Path | None) -> tuple[StoredTrial, ...]:
@@ -32,17 +36,23 @@ def trials_like(run: Path | None) -> tuple[StoredTrial, ...]:
 
 def preview(
     prepared: Experiment, trials: Sequence[PlannedTrial], like: Sequence[StoredTrial]
-) -> Preview | FixedPreview | None:
+) -> AnyPreview | None:
     """Look ahead; ``None`` where a law needs what only the trials can tell."""
+    from insitu.orchestrator.plan.goals import ComparisonGoal
     from insitu.orchestrator.plan.types import SEQUENTIAL
     from insitu.orchestrator.steering.preview import fixed_preview_of, preview_of
+    from insitu.orchestrator.steering.rival_preview import rival_preview_of
 
+    if isinstance(prepared.plan.goal, ComparisonGoal):
+        if prepared.plan.design.kind != SEQUENTIAL:
+            return None
+        return rival_preview_of(prepared.plan, prepared.blueprint, prepared.most_trials)
     if prepared.plan.design.kind != SEQUENTIAL:
         return fixed_preview_of(prepared.plan, prepared.blueprint, trials, like)
     return preview_of(prepared.plan, prepared.blueprint, prepared.most_trials, like)
 
 
-def seconds_of(foreseen: Preview | FixedPreview | None, like: Sequence[StoredTrial], trials: int) -> float | None:
+def seconds_of(foreseen: AnyPreview | None, like: Sequence[StoredTrial], trials: int) -> float | None:
     """What so many trials take, as far as an earlier run tells."""
     from insitu.orchestrator.steering.preview import FixedPreview
 
@@ -52,12 +62,15 @@ def seconds_of(foreseen: Preview | FixedPreview | None, like: Sequence[StoredTri
     return trials * sum(durations) / len(durations) if durations else None
 
 
-def lines(foreseen: Preview | FixedPreview | None, plan: Plan) -> list[str]:
+def lines(foreseen: AnyPreview | None, plan: Plan) -> list[str]:
     """For the terminal."""
     from insitu.orchestrator.steering.preview import FixedPreview
+    from insitu.orchestrator.steering.rival_preview import RivalPreview
 
     if foreseen is None:
         return []
+    if isinstance(foreseen, RivalPreview):
+        return list(rival_previews.lines(foreseen))
     return list(_fixed_lines(foreseen, plan) if isinstance(foreseen, FixedPreview) else _lines(foreseen, plan))
 
 
@@ -138,12 +151,15 @@ def _few(looks: list[Foreseen]) -> list[Foreseen]:
     return [looks[index] for index in sorted({0, len(looks) // 2, len(looks) - 1})] if looks else []
 
 
-def document(foreseen: Preview | FixedPreview | None) -> dict[str, object] | None:
+def document(foreseen: AnyPreview | None) -> dict[str, object] | None:
     """For ``--json``; what is not known is null."""
     from insitu.orchestrator.steering.preview import FixedPreview
+    from insitu.orchestrator.steering.rival_preview import RivalPreview
 
     if foreseen is None:
         return None
+    if isinstance(foreseen, RivalPreview):
+        return rival_previews.document(foreseen)
     return _fixed_document(foreseen) if isinstance(foreseen, FixedPreview) else _document(foreseen)
 
 

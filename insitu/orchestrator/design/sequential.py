@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import PlannedTrial, Purpose
 
+Informing = Callable[[int, np.random.Generator], Sequence[int]]
+"""How many trials to numbers of candidates."""
 LEAST_DF = 4
 """Trials beyond the number of parameters before the first look: with fewer, the noise is hardly known."""
 
@@ -47,7 +51,12 @@ def out_of_reach(situation: Situation) -> tuple[str, ...]:
 
 
 def plan_batch(
-    situation: Situation, spec: DesignSpec, count: int, block: int, first_number: int
+    situation: Situation,
+    spec: DesignSpec,
+    count: int,
+    block: int,
+    first_number: int,
+    informing: Informing | None = None,
 ) -> tuple[PlannedTrial, ...]:
     """Choose the trials of one batch, in random order; those with one setting of what is hard to change together.
 
@@ -59,6 +68,8 @@ def plan_batch(
         Number of the batch; trials compared within are executed together.
     first_number
         Number of its first trial.
+    informing
+        Chooses candidates other than by what the goal's numbers ask for.
 
     Notes
     -----
@@ -68,7 +79,8 @@ def plan_batch(
     before = len(situation.tried)
     checks = [check for place in range(1, count + 1) if (check := check_of(before + place)) is not None]
     space = situation.space
-    chosen = [space.assignment(candidate) for candidate in _informing(situation, count - len(checks), rng)]
+    choose = informing or partial(_informing, situation)
+    chosen = [space.assignment(candidate) for candidate in choose(count - len(checks), rng)]
     purposes = [Purpose.INFORMING] * len(chosen) + [Purpose(check.value) for check in checks]
     chosen += [checking(check, space, (*situation.tried, *chosen)) for check in checks]
     order = rng.permutation(len(chosen))

@@ -122,11 +122,15 @@ def judge(looks: Sequence[Look], asked: float | None, tolerated: float) -> Rulin
     return _stall(looks, asked)
 
 
-def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
-    """Reject a law whose misfit matters; the probability of a false alarm is spent over all looks."""
-    misfit = now.misfit
+def is_misfit(misfit: Misfit | None, looks: int, tolerated: float) -> bool:
+    """Whether a law's misfit matters; the probability of a false alarm is spent over all looks."""
     allowed = _MISFIT_ALPHA / (looks * (looks + 1))  # sums to the whole over endlessly many looks
-    if misfit is None or misfit.p_value >= allowed or misfit.relative_size <= tolerated:
+    return misfit is not None and misfit.p_value < allowed and misfit.relative_size > tolerated
+
+
+def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
+    misfit = now.misfit
+    if misfit is None or not is_misfit(misfit, looks, tolerated):
         return None
     text = (
         f"the law misses the means of replicates by {percent(misfit.relative_size)} of the outcome, "

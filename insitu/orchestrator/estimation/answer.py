@@ -12,6 +12,7 @@ from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.law import Law
 from insitu.orchestrator.causal.target import Target, Wanted
 from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.estimation.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,14 @@ class Answer:
         Of each interval.
     inflation
         What plain intervals were multiplied by, since the trials ended when they were narrow enough.
+    verdict
+        Of a goal that compares two laws, which has no parts.
     """
 
     parts: tuple[Part, ...]
     confidence: float
     inflation: float = 1.0
+    verdict: Verdict | None = None
 
     @property
     def half_width(self) -> float:

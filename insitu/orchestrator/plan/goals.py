@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from insitu.orchestrator.plan.model_types import LawText, ParameterText
+
 Levels = tuple[tuple[str, float], ...]
 """Variable to base-unit level, in the order of the plan."""
 
@@ -81,3 +83,25 @@ class ParametersGoal(Goal):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingGoal(Goal):
     """Which causes change the outcome most over what trials may set, and in which order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonGoal(Goal):
+    """Which of two laws gives the outcome: the model's, or a rival.
+
+    Attributes
+    ----------
+    rival
+        The other law, with its place in the plan.
+    rival_parameters
+        What the plan says of the rival's parameters; those of the model are not meant.
+    tolerance
+        Part of the outcome below which a difference of the laws does not matter. It decides for a law that is
+        contained in the other: no trials can show that what it leaves out is exactly nothing.
+    confidence
+        One minus the probability of choosing the wrong law, however often one looks.
+    """
+
+    rival: LawText
+    rival_parameters: tuple[ParameterText, ...] = ()
+    tolerance: float = 0.1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.goals import (
+    ComparisonGoal,
     EffectGoal,
     Goal,
     Levels,
@@ -20,11 +21,18 @@ from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.resolve_factors import level_of
 from insitu.orchestrator.plan.resolve_model import ResolvedModel
+from insitu.orchestrator.plan.resolve_rival import Rival, resolve_rival
 from insitu.orchestrator.plan.schema import GOALS, GoalDocument
 from insitu.orchestrator.plan.types import Role
 
 _EFFECT = re.compile(r"(\w+)\s*->\s*(\w+)")
-_BELONGS = {"between": ("effect",), "at": ("effect", "prediction")}
+_BELONGS = {
+    "between": ("effect",),
+    "at": ("effect", "prediction"),
+    "relative_half_width": ("effect", "prediction", "parameters", "causes"),
+    "rival": ("comparison",),
+    "tolerance": ("comparison",),
+}
 """Keys of a goal that only some kinds have."""
 
 
@@ -80,9 +88,7 @@ class _Resolving:
         for key, kinds in _BELONGS.items():
             entry = self.node.entry(key)
             if entry is not None and kind not in kinds:
-                self.faults.at(
-                    entry.key, f"'{key}' belongs to a goal that asks for {' or '.join(kinds)}", "remove it"
-                )
+                self.faults.at(entry.key, f"'{key}' belongs to a goal that asks for {_either(kinds)}", "remove it")
 
     def _effect(self, effect: located.Scalar, common: dict[str, Any]) -> Goal | None:
         match = _EFFECT.search(effect.raw)
@@ -129,7 +135,28 @@ class _Resolving:
                 return PredictionGoal(places=places, **common)
             case "parameters":
                 return ParametersGoal(**common)
+            case "comparison":
+                return self._comparison(named, common)
         return RankingGoal(**common)
+
+    def _comparison(self, named: located.Scalar, common: dict[str, Any]) -> Goal | None:
+        rival = self._rival(named, common["outcome"])
+        if rival is None:
+            return None
+        del common["relative_half_width"]  # reported, where there is one
+        if self.document.tolerance is not None:
+            common["tolerance"] = self.document.tolerance
+        return ComparisonGoal(rival=rival.law, rival_parameters=rival.parameters, **common)
+
+    def _rival(self, named: located.Scalar, outcome: str) -> Rival | None:
+        entry = self.node.entry("rival")
+        if entry is None or located.plain(entry.value) is None:
+            message = f"it is not said which law the law of '{outcome}' is compared with"
+            self.faults.at(entry.key if entry else named, message, "add rival: a * input_size / cpu_cores")
+            return None
+        if self.document.rival is None:
+            return None  # reported with the schema's faults
+        return resolve_rival(entry.value, self.document.rival, outcome, self.model, self.faults)
 
     def _known(self, scalar: located.Scalar, name: str, offset: int) -> bool:
         if name in self.model.declared:
@@ -184,3 +211,7 @@ class _Resolving:
                 self.faults.at(entry.key, message, suggest("", self._settable()))
             elif variable is not None and (level := level_of(entry.value, variable, self.faults)) is not None:
                 yield name, level
+
+
+def _either(kinds: Sequence[str]) -> str:
+    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"

@@ -59,8 +59,8 @@ def resolve_model(
         Variable to the text of its law's prior, in the place of the files that the model names.
     """
 
-    def check_name(entry: located.Entry, what: str) -> bool:
-        return _check_name(entry, what, faults)
+    def check(entry: located.Entry, what: str) -> bool:
+        return check_name(entry, what, faults)
 
     variables_node, parameters_node = _mapping(root, "variables"), _mapping(root, "parameters")
     declared = variables_node.keys() if variables_node else ()
@@ -70,8 +70,8 @@ def resolve_model(
         path=faults.path,
         variables=variables,
         laws=resolve_laws(_mapping(root, "laws"), document.laws or {}, variables, faults, kept_priors),
-        parameters=resolve_parameters(parameters_node, document.parameters, declared, check_name, faults),
-        constants=resolve_constants(_mapping(root, "constants"), document.constants, taken, check_name, faults),
+        parameters=resolve_parameters(parameters_node, document.parameters, declared, check, faults),
+        constants=resolve_constants(_mapping(root, "constants"), document.constants, taken, check, faults),
         confounded=tuple(_confounded(root, document, declared, faults)),
     )
     return ResolvedModel(text, declared)
@@ -82,7 +82,8 @@ def _mapping(root: located.Mapping, key: str) -> located.Mapping | None:
     return entry.value if entry and isinstance(entry.value, located.Mapping) else None
 
 
-def _check_name(entry: located.Entry, what: str, faults: FaultList) -> bool:
+def check_name(entry: located.Entry, what: str, faults: FaultList) -> bool:
+    """Whether a key can be a name in laws, with a fault if not."""
     name = entry.key.text or ""
     if not _IDENTIFIER.fullmatch(name):
         faults.at(
@@ -105,7 +106,7 @@ def _variables(
     sources: dict[str, str] = {}
     for entry in node.entries if node else ():
         name = entry.key.text or ""
-        sound = _check_name(entry, "variable", faults)
+        sound = check_name(entry, "variable", faults)
         fields = (document.variables or {}).get(name)
         if fields is None or not isinstance(entry.value, located.Mapping):
             continue

@@ -145,7 +145,7 @@ def resolve_design(
         place = entry.value if entry else node
         if place is not None:
             faults.at(place, f"unknown design '{document.kind}'", suggest(document.kind, designs))
-    kind = document.kind or (SEQUENTIAL if _is_for_a_precision(plan.goal) else "factorial")
+    kind = document.kind or (SEQUENTIAL if _says_when_to_end(plan.goal) else "factorial")
     if kind == SEQUENTIAL:
         _check_sequential(node, plan, faults)
     _check_keys(kind, node, plan, faults)
@@ -197,9 +197,9 @@ def _check_keys(kind: str, node: located.Node | None, plan: PlanDocument, faults
             faults.at(entry.key, f"a {kind} design has no '{name}'", f"'{name}' is for {', '.join(kinds)}")
 
 
-def _is_for_a_precision(goal: GoalDocument | None) -> bool:
+def _says_when_to_end(goal: GoalDocument | None) -> bool:
     """Whether the goal says when enough is known, so that a design can stop there."""
-    return goal is not None and goal.relative_half_width is not None
+    return goal is not None and (goal.relative_half_width is not None or goal.comparison is not None)
 
 
 def resolve_budget(document: BudgetDocument) -> Budget:

@@ -183,7 +183,71 @@ class FactorDocument(LevelsDocument):
     """How an injector that has options is to bring the levels about."""
 
 
-GOALS = ("effect", "prediction", "parameters", "causes")
+class _OrText:
+    """In the schema, text may stand for the whole document."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+
+class RightSideDocument(Document):
+    """The right side of a law, with what is said about it."""
+
+    law: str
+    """The expression that gives the variable; a name that is not a variable is a parameter to estimate."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, data: object) -> object:
+        if isinstance(data, dict):
+            return data
+        if isinstance(data, str):
+            return {"law": data}
+        raise PydanticCustomError("string_type", "expected text")
+
+
+class LawDocument(RightSideDocument):
+    """A law with what is said about it; a text by itself is the law alone."""
+
+    link: Literal["identity", "log"] = "identity"
+    """What the expression gives: the mean, or its natural logarithm in base units."""
+    noise: Literal["normal", "gamma", "lognormal"] = "normal"
+    """How trials spread about the mean: evenly, or in proportion to it."""
+    fit: Literal["least_squares", "robust", "quantile", "clustered", "mixed"] = "least_squares"
+    """How the parameters are found."""
+    quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The quantile that the law gives, with fit: quantile."""
+    prior: Annotated[str, Field(min_length=1)] | None = None
+    """A run, or its fitted.json, that says what is known of the parameters before; relative to this file."""
+
+
+class ParameterDocument(Document):
+    """What is known of a law's parameter, and how its estimate is reported."""
+
+    unit: Unit | None = None
+    """Unit of the estimate, such as 'core*s/GB', and of the bare numbers here; by default base units."""
+    low: Quantity | None = None
+    """The least that the parameter can be; 0 for one that cannot be negative."""
+    high: Quantity | None = None
+    """The most that the parameter can be."""
+    start: Quantity | None = None
+    """Where the search for it starts, in a law that is not linear in its parameters."""
+
+
+class RivalDocument(RightSideDocument):
+    """A law that is compared with the model's; a text by itself is the law alone."""
+
+    link: Literal["identity", "log"] | None = None
+    """What the expression gives: the mean, or its natural logarithm; by default as the model's law does."""
+    noise: Literal["normal", "gamma", "lognormal"] | None = None
+    """How trials spread about the mean; by default as about the model's law."""
+    parameters: dict[str, ParameterDocument] = {}
+    """Parameter of the rival to its unit and its bounds; what the model says of its own does not count here."""
+
+
+GOALS = ("effect", "prediction", "parameters", "causes", "comparison")
 """What a goal can ask for; each goal asks for one."""
 Place = dict[str, Quantity]
 
@@ -201,6 +265,12 @@ class GoalDocument(Document):
     """The variable whose law's parameters are all to be estimated."""
     causes: str | None = None
     """The outcome whose causes are to be ranked by their effect over what trials may set."""
+    comparison: str | None = None
+    """The outcome whose law in the model is compared with the rival: which of the two holds?"""
+    rival: Annotated[RivalDocument, _OrText()] | None = None
+    """The other law of a comparison: an expression, or a mapping with more about it."""
+    tolerance: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Part of the outcome below which a difference of two compared laws does not matter; by default 0.1."""
     between: Annotated[tuple[Quantity, ...], Field(min_length=2, max_length=2)] | None = None
     """The two levels of the cause between which its effect lies; by default the ends of its factor."""
     at: Place | tuple[Place, ...] | None = None
@@ -229,8 +299,8 @@ class DesignDocument(Document):
     """The design: 'sequential' chooses trials as it goes, until the goal is reached; 'factorial' tries every
     combination of levels and 'fractional' a part of them; 'd_optimal', 'i_optimal' and 'c_optimal' choose the
     trials that tell most of the law's parameters, of the outcome over all levels, or of the goal;
-    'latin_hypercube' spreads them evenly. By default sequential where the goal asks for a precision, else
-    factorial."""
+    'latin_hypercube' spreads them evenly. By default sequential where the goal asks for a precision or compares
+    two laws, else factorial."""
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 2
     """Of a factorial or a fraction of one: trials per combination of levels, one in each block."""
     baseline_replicates: Annotated[int, Field(ge=0, le=10_000)] = 1
@@ -366,54 +436,6 @@ class VariableDocument(LevelsDocument):
     """The measurement that gives it."""
     categories: Annotated[object, _AS_CATEGORIES] = None
     """Words that the variable has in the place of numbers; for kinds of nodes, each with its nodes."""
-
-
-class _OrText:
-    """In the schema, text may stand for the whole document."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string"}, handler(schema)]}
-
-
-class LawDocument(Document):
-    """A law with what is said about it; a text by itself is the law alone."""
-
-    law: str
-    """The expression that gives the variable; a name that is not a variable is a parameter to estimate."""
-    link: Literal["identity", "log"] = "identity"
-    """What the expression gives: the mean, or its natural logarithm in base units."""
-    noise: Literal["normal", "gamma", "lognormal"] = "normal"
-    """How trials spread about the mean: evenly, or in proportion to it."""
-    fit: Literal["least_squares", "robust", "quantile", "clustered", "mixed"] = "least_squares"
-    """How the parameters are found."""
-    quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """The quantile that the law gives, with fit: quantile."""
-    prior: Annotated[str, Field(min_length=1)] | None = None
-    """A run, or its fitted.json, that says what is known of the parameters before; relative to this file."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, data: object) -> object:
-        if isinstance(data, dict):
-            return data
-        if isinstance(data, str):
-            return {"law": data}
-        raise PydanticCustomError("string_type", "expected text")
-
-
-class ParameterDocument(Document):
-    """What is known of a law's parameter, and how its estimate is reported."""
-
-    unit: Unit | None = None
-    """Unit of the estimate, such as 'core*s/GB', and of the bare numbers here; by default base units."""
-    low: Quantity | None = None
-    """The least that the parameter can be; 0 for one that cannot be negative."""
-    high: Quantity | None = None
-    """The most that the parameter can be."""
-    start: Quantity | None = None
-    """Where the search for it starts, in a law that is not linear in its parameters."""
 
 
 class ModelDocument(Document):

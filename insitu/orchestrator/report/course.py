@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from insitu.orchestrator.estimation.answer import Answer, Part
-from insitu.orchestrator.plan.goals import EffectGoal, Goal, ParametersGoal, PredictionGoal, RankingGoal
+from insitu.orchestrator.plan.goals import (
+    ComparisonGoal,
+    EffectGoal,
+    Goal,
+    ParametersGoal,
+    PredictionGoal,
+    RankingGoal,
+)
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report.wording import spell_levels
 from insitu.orchestrator.units import percent
@@ -62,6 +69,8 @@ def _question(goal: Goal, variables: Mapping[str, Variable]) -> str:
             return f"What are the parameters of the law of {goal.outcome}"
         case RankingGoal():
             return f"What changes {goal.outcome} most"
+        case ComparisonGoal():
+            return f"Does the model's law give {goal.outcome}, or the rival {' '.join(goal.rival.text.split())}"
     return f"What is there to know of {goal.outcome}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from insitu.orchestrator.estimation.answer import Part
 from insitu.orchestrator.plan.goals import Goal, ParametersGoal, PredictionGoal, RankingGoal
+from insitu.orchestrator.report import verdicts
 from insitu.orchestrator.report.course import drawn_looks, part_names, question, standing_still, told
 from insitu.orchestrator.report.summary import Standing, Summary
 from insitu.orchestrator.report.wording import Scale, axis_scale, count, number
@@ -77,6 +78,11 @@ def goal_section(summary: Summary) -> GoalSection | None:
             notes.append(f"What is not asked about stands at {still}.")
         if isinstance(goal, RankingGoal):
             notes.append("Half widths are relative to the largest effect, since the effects are compared.")
+        if answer.verdict is not None:
+            notes += [
+                verdicts.conditions(answer.verdict) + ".",
+                *map(verdicts.fit_text, answer.verdict.contenders),
+            ]
         if answer.inflation > 1:
             notes.append(
                 f"Intervals are {percent(answer.inflation - 1)} wider than plain ones, "

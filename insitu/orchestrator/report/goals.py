@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from insitu.orchestrator.estimation.answer import Answer, Part
 from insitu.orchestrator.plan.goals import EffectGoal, Goal, PredictionGoal, RankingGoal
 from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.report import verdicts
 from insitu.orchestrator.report.course import standing_still, told
 from insitu.orchestrator.report.wording import interval, join, scaled_interval, spell_levels
 from insitu.orchestrator.units import percent
@@ -24,6 +25,8 @@ def headline(goal: Goal, answer: Answer, variables: Mapping[str, Variable]) -> s
     variables
         The model's.
     """
+    if answer.verdict is not None:
+        return verdicts.headline(goal.outcome, answer.verdict)
     if not answer.parts:
         return f"Nothing that trials can set changes {goal.outcome}"
     match goal:
@@ -45,6 +48,8 @@ def headline(goal: Goal, answer: Answer, variables: Mapping[str, Variable]) -> s
 
 def conditions(goal: Goal, answer: Answer, variables: Mapping[str, Variable]) -> str:
     """Which intervals these are, and where the other variables stand."""
+    if answer.verdict is not None:
+        return verdicts.conditions(answer.verdict)
     intervals, at_worst = ("intervals", " at worst") if len(answer.parts) > 1 else ("interval", "")
     text = f"{percent(answer.confidence, 4)} confidence {intervals}"
     if math.isfinite(answer.half_width):

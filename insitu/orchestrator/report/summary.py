@@ -13,9 +13,10 @@ from insitu.orchestrator.estimation.analysis import Analysis
 from insitu.orchestrator.estimation.answer import Answer
 from insitu.orchestrator.estimation.finding import Check
 from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.estimation.verdict import Verdict
 from insitu.orchestrator.plan.goals import EffectGoal, Goal
 from insitu.orchestrator.plan.types import Variable
-from insitu.orchestrator.report import goals
+from insitu.orchestrator.report import goals, verdicts
 from insitu.orchestrator.report.course import Looked
 from insitu.orchestrator.report.facts import Fact, gather_facts
 from insitu.orchestrator.report.wording import count, join, p_text
@@ -337,6 +338,8 @@ def _reasons(
         standing = Standing.BAD if analysis.graph.failed else Standing.GOOD
         text = " ".join([analysis.graph.sentence, *(one.sentence for one in analysis.graph.failed)])
         reasons.append(Reason(standing, "The graph", text))
+    if answer is not None and answer.verdict is not None:
+        reasons += _comparison_reasons(answer.verdict)
     if goal is not None and goal.relative_half_width is not None and answer is not None:
         reached = answer.half_width <= goal.relative_half_width
         found = percent_beside(answer.half_width, goal.relative_half_width)
@@ -346,6 +349,16 @@ def _reasons(
         title = "Precision reached" if reached else "Precision not reached"
         reasons.append(Reason(Standing.GOOD if reached else Standing.WARNING, title, text))
     return reasons
+
+
+def _comparison_reasons(verdict: Verdict) -> list[Reason]:
+    """The rival's own fit, since what is above is about the law; and whether one of the two was rejected."""
+    lack = verdict.rival.fit.lack_of_fit
+    standing = Standing.BAD if lack is not None and lack.significant else Standing.OPEN
+    reasons = [Reason(standing, "The rival", verdicts.fit_text(verdict.rival))]
+    decided = verdict.preferred is not None
+    title, how = ("Decided", Standing.GOOD) if decided else ("Not decided", Standing.WARNING)
+    return [*reasons, Reason(how, title, f"{verdicts.standing(verdict)}.")]
 
 
 def _trials_reason(states: Mapping[str, int]) -> Reason:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.design.factorial import MAX_TRIALS
+from insitu.orchestrator.plan.goals import ComparisonGoal
 from insitu.orchestrator.plan.types import SEQUENTIAL
 from insitu.orchestrator.steering.endings import Steering
 from insitu.orchestrator.steering.fixed import FixedSteering
@@ -36,6 +37,10 @@ def steering_of(plan: Plan, blueprint: Blueprint, most_trials: int) -> Steering:
     most_trials
         Executions that the budget allows.
     """
+    if plan.design.kind == SEQUENTIAL and isinstance(plan.goal, ComparisonGoal):
+        from insitu.orchestrator.steering.comparison import ComparisonSteering
+
+        return ComparisonSteering(plan, blueprint, most_trials)
     if plan.design.kind == SEQUENTIAL:
         from insitu.orchestrator.steering.sequential import SequentialSteering
 
@@ -63,6 +68,8 @@ def course_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -
     """What was known at each look of a run; nothing of a design that is fixed beforehand."""
     if plan.goal is None or plan.design.kind != SEQUENTIAL or not trials:
         return ()
+    if isinstance(plan.goal, ComparisonGoal):  # it has no numbers that become more precise
+        return ()
     from insitu.orchestrator.steering.sequential import SequentialSteering
 
     return SequentialSteering(plan, blueprint, most_trials(plan, len(trials))).course(trials)
@@ -77,6 +84,10 @@ def answer_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -
 
     if plan.goal is None:
         return None
+    if isinstance(plan.goal, ComparisonGoal):
+        from insitu.orchestrator.steering.comparison import compare
+
+        return compare(plan, blueprint, trials)
     if plan.design.kind == SEQUENTIAL:
         from insitu.orchestrator.steering.sequential import SequentialSteering
 

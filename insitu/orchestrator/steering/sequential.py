@@ -65,14 +65,14 @@ class SequentialSteering:
         if stored:
             self._look_again(stored)
             if (ruling := judge(self._looks, self.goal.relative_half_width, self._tolerated)) is not None:
-                return Step(outcome=_outcome(ruling))
+                return Step(outcome=outcome_of(ruling))
         room = self.most_trials - ledger.executions
         if room < 1:
             return Step(outcome=self._out_of_budget(stored, "trials"))
         knowledge = self._knowledge(stored)
         situation = knowledge.situation(self.plan, given_up(stored), by_time=self.plan.budget.trials is None)
         if mixed := out_of_reach(situation):
-            return Step(outcome=_unidentifiable(mixed))
+            return Step(outcome=unidentifiable(mixed))
         batch = self._next_batch(knowledge, situation, room, ledger.free_number)
         return Step(batch, pause_s=pause_after(ledger.disturbed_in_a_row), note=self._note(len(batch)))
 
@@ -127,9 +127,7 @@ class SequentialSteering:
         last = stored[-1].planned.block
         for block in range(self._seen + 1, last + 1):
             until = [trial for trial in stored if trial.planned.block <= block]
-            batch = [trial.record for trial in until if trial.planned.block == block]
-            disturbed = all(record is not None and was_disturbed(record) for record in batch)
-            self._looks.append(self._knowledge(until).look(self.goal, self.looks, disturbed=disturbed))
+            self._looks.append(self._knowledge(until).look(self.goal, self.looks, disturbed=all_disturbed(until)))
         self._seen = last
 
     def _knowledge(self, stored: Sequence[StoredTrial]) -> Knowledge:
@@ -154,6 +152,12 @@ class SequentialSteering:
         return Outcome(Ending.BUDGET, text, "run the plan again with a larger `budget`, or ask for less precision")
 
 
+def all_disturbed(stored: Sequence[StoredTrial]) -> bool:
+    """Whether others disturbed every trial of the last batch."""
+    batch = [trial.record for trial in stored if trial.planned.block == stored[-1].planned.block]
+    return all(record is not None and was_disturbed(record) for record in batch)
+
+
 def given_up(stored: Sequence[StoredTrial]) -> Mapping[str, frozenset[float]]:
     """Variable to levels that were missed again and again, and never held."""
     missed: Counter[tuple[str, float]] = Counter()
@@ -169,7 +173,8 @@ def given_up(stored: Sequence[StoredTrial]) -> Mapping[str, frozenset[float]]:
     return {name: frozenset(level for one, level in hopeless if one == name) for name in names}
 
 
-def _unidentifiable(mixed: Sequence[str]) -> Outcome:
+def unidentifiable(mixed: Sequence[str]) -> Outcome:
+    """That no trial tells some parameters apart."""
     which = " and ".join(mixed)
     text = f"no trial that the plan allows tells {which} apart, and the goal needs them"
     if len(mixed) == 1:
@@ -178,5 +183,6 @@ def _unidentifiable(mixed: Sequence[str]) -> Outcome:
     return Outcome(Ending.UNIDENTIFIABLE, text, remedy)
 
 
-def _outcome(ruling: Ruling) -> Outcome:
+def outcome_of(ruling: Ruling) -> Outcome:
+    """A ruling, as the end of an execution."""
     return Outcome(_ENDINGS[ruling.stop], ruling.text, ruling.next_step)

@@ -80,7 +80,7 @@ class Knowledge:
 
     def _misfit(self) -> Misfit | None:
         """The worst of the laws' tests of lack of fit."""
-        found = [one for fit in self.fits.values() if (one := _misfit_of(fit)) is not None]
+        found = [one for fit in self.fits.values() if (one := misfit_of(fit)) is not None]
         return min(found, key=lambda one: one.p_value, default=None)
 
     def situation(self, plan: Plan, given_up: Mapping[str, Collection[float]], *, by_time: bool) -> Situation:
@@ -192,7 +192,8 @@ def _noise(fit: Fit) -> float:
     return max(fit.sigma, 1e-9 * typical, 1e-300)
 
 
-def _misfit_of(fit: Fit) -> Misfit | None:
+def misfit_of(fit: Fit) -> Misfit | None:
+    """What the test of lack of fit says of one law; ``None`` where there is no test."""
     test = fit.lack_of_fit
     if test is None or not fit.points:
         return None
