@@ -59,7 +59,9 @@ def test_nodes_and_days_cross_as_in_statsmodels() -> None:
     spec = VCSpec(["node", "day"], [[list("abcdef")], [list("abcde")]], [[blocks[0]], [blocks[1]]])
     theirs = MixedLM(observed, np.column_stack([np.ones(90), x]), groups=np.ones(90), exog_vc=spec).fit()
     assert found.values == pytest.approx(theirs.fe_params, rel=1e-4)
-    assert found.standard_errors == pytest.approx(theirs.bse_fe, rel=1e-3)
+    # ours allow for the variances being estimates, too; with so many groups that is little
+    assert found.standard_errors == pytest.approx(theirs.bse_fe, rel=0.02)
+    assert (found.standard_errors >= theirs.bse_fe * (1 - 1e-4)).all()
     assert [one.sd**2 for one in found.groups if one.sd is not None] == pytest.approx(theirs.vcomp, rel=1e-2)
     assert found.sigma**2 == pytest.approx(theirs.scale + theirs.vcomp.sum(), rel=1e-2)
 

@@ -22,8 +22,6 @@ FEWEST = 4
 """Groups of a kind from which their spread can be told at all."""
 _MOST_ROUNDS = 20
 _SETTLED = 1e-8
-_NOTHING = 1e-10
-"""Share of the noise's variance below which a kind of group has no spread."""
 
 
 def solve_mixed(task: Task, usual: Solution) -> Solution:
@@ -35,9 +33,10 @@ def solve_mixed(task: Task, usual: Solution) -> Solution:
     Notes
     -----
     Variances by restricted maximum likelihood (statsmodels' MixedLM); the parameters by generalised least squares
-    with these. Degrees of freedom by Satterthwaite's rule, from the information on the variances: R. E. Fai and
-    P. L. Cornelius, *Approximate F-tests of multiple degree of freedom hypotheses*, 1996, for single parameters.
-    The smallest is taken for means and effects.
+    with these. The covariance allows for the variances being estimates, and its degrees of freedom follow by
+    Satterthwaite's rule from the information on them; a variance of zero is not taken for known. M. G. Kenward
+    and J. H. Roger, *Small sample inference for fixed effects from restricted maximum likelihood*, Biometrics 53,
+    1997. The fewest degrees of freedom over the parameters are taken for means and effects.
     """
     kinds = {"node": task.data.nodes, "day": task.data.days}
     counts = {kind: len(np.unique(labels)) for kind, labels in kinds.items()}
@@ -99,7 +98,7 @@ def _linear_mixed(task: Task, values: Array, kinds: Mapping[str, Labels]) -> _Gl
     variances = _variances(scaled, response, kinds)
     if variances is None:
         return None
-    reduced = _reduce(scaled, response, {kind: dummies(kinds[kind]) for kind in variances if kind in kinds})
+    reduced = _reduce(scaled, response, {kind: dummies(labels) for kind, labels in kinds.items()})
     if task.prior is not None:
         known = task.prior.rows(law) / lengths
         about = known @ (np.nan_to_num(task.prior.known_values(law)) * lengths)
@@ -110,7 +109,7 @@ def _linear_mixed(task: Task, values: Array, kinds: Mapping[str, Labels]) -> _Gl
 
 
 def _variances(rows: Array, response: Array, kinds: Mapping[str, Labels]) -> dict[str, float] | None:
-    """Variances by restricted maximum likelihood, ``trial`` first; without the kinds that have none."""
+    """Variances by restricted maximum likelihood, ``trial`` first."""
     from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
 
     columns = {kind: dummies(labels) for kind, labels in kinds.items()}
@@ -130,10 +129,8 @@ def _variances(rows: Array, response: Array, kinds: Mapping[str, Labels]) -> dic
     noise, spreads = float(found.scale), np.asarray(found.vcomp, dtype=np.float64)
     if not math.isfinite(noise) or noise <= 0 or not np.isfinite(spreads).all():
         return None
-    kept = {
-        kind: float(one) * size**2 for kind, one in zip(columns, spreads, strict=True) if one > _NOTHING * noise
-    }
-    return {"trial": noise * size**2, **kept}
+    found_spreads = {kind: max(0.0, float(one)) * size**2 for kind, one in zip(columns, spreads, strict=True)}
+    return {"trial": noise * size**2, **found_spreads}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +156,7 @@ def _reduce(rows: Array, response: Array, groups: Mapping[str, Array]) -> _Reduc
 
 
 def _generalised(reduced: _Reduced, variances: Mapping[str, float], precision: Array, target: Array) -> _Gls:
-    """Generalised least squares and Satterthwaite's degrees of freedom for known variances.
+    """Generalised least squares for variances that were estimated.
 
     Parameters
     ----------
@@ -169,27 +166,33 @@ def _generalised(reduced: _Reduced, variances: Mapping[str, float], precision: A
     size = len(reduced.response)
     parts = {"trial": np.eye(size)} | {kind: block @ block.T for kind, block in reduced.groups.items()}
     whole = sum((variances[kind] * part for kind, part in parts.items()), start=np.zeros((size, size)))
-    inverse = np.linalg.inv(whole)
+    inverse = np.asarray(np.linalg.inv(whole), dtype=np.float64)
     weighted = inverse @ reduced.rows
     covariance = np.asarray(np.linalg.inv(reduced.rows.T @ weighted + precision), dtype=np.float64)
-    values = covariance @ (weighted.T @ reduced.response + target)
     # what the trials alone say of the variances: the prior says nothing of them
-    alone = np.linalg.pinv(reduced.rows.T @ weighted)
-    projected = inverse - weighted @ alone @ weighted.T
+    projected = inverse - weighted @ np.linalg.pinv(reduced.rows.T @ weighted) @ weighted.T
     moved = [projected @ part for part in parts.values()]
     information = np.array([[float(np.sum(one * other.T)) / 2 for other in moved] for one in moved])
     information[0, 0] += reduced.beyond / variances["trial"] ** 2 / 2
-    uncertain = np.linalg.inv(information)
-    slopes = np.array([np.diag(covariance @ weighted.T @ part @ weighted @ covariance) for part in parts.values()])
-    spread = np.einsum("ik,ij,jk->k", slopes, uncertain, slopes)
-    total = sum(variances.values())
+    uncertain = np.linalg.pinv(information, hermitian=True)
+    slopes = np.array([weighted.T @ part @ weighted for part in parts.values()])
+    own = np.einsum("kl,ilm,mk->ik", covariance, slopes, covariance)
+    pairs = _pairs(weighted, inverse, list(parts.values()))
+    pairs = pairs - np.einsum("ikl,lm,jmn->ijkn", slopes, covariance, slopes)
+    excess = covariance @ np.einsum("ij,ijkl->kl", uncertain, pairs) @ covariance
     return _Gls(
-        values=values,
-        covariance=covariance,
+        values=covariance @ (weighted.T @ reduced.response + target),
+        covariance=covariance + excess + excess.T,
         variances=variances,
-        dfs=2 * np.diag(covariance) ** 2 / spread,
-        total_df=2 * total**2 / float(uncertain.sum()),
+        dfs=2 * np.diag(covariance) ** 2 / np.einsum("ik,ij,jk->k", own, uncertain, own),
+        total_df=2 * sum(variances.values()) ** 2 / float(uncertain.sum()),
     )
+
+
+def _pairs(weighted: Array, inverse: Array, parts: Sequence[Array]) -> Array:
+    """How the normal equations bend as two variances change, shape (variances, variances, p, p)."""
+    moved = [part @ weighted for part in parts]
+    return np.array([[one.T @ inverse @ other for other in moved] for one in moved])
 
 
 def _mixed_solution(task: Task, usual: Solution, gls: _Gls, counts: Mapping[str, int], reason: str) -> Solution:
