@@ -88,7 +88,8 @@ def _shape(task: Task, solution: Solution) -> float | None:
         relative = solution.sigma**2
         chance = stats.gamma.cdf(1 + left, 1 / relative, scale=relative)
         left = stats.norm.ppf(np.clip(chance, 1e-12, 1 - 1e-12))
-    return float(stats.shapiro(left[:5000]).pvalue)  # its p values are known up to 5,000
+    size = float(np.abs(left).max()) or 1.0  # it takes small numbers for zero
+    return float(stats.shapiro(left[:5000] / size).pvalue)  # its p values are known up to 5,000
 
 
 def findings_of(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from insitu.orchestrator.estimation.finding import Check
 from insitu.orchestrator.estimation.model import FittedLaw, FittedModel
 from insitu.orchestrator.estimation.past_errors import PastErrors
 from insitu.orchestrator.estimation.support import Place, Support
@@ -74,6 +75,8 @@ def judge(model: FittedModel, laws: Sequence[FittedLaw], supports: Sequence[Supp
     poor = [reason for one in supports if one.place is Place.OUTSIDE for reason in one.why]
     fair = [reason for one in supports if one.place is Place.EDGE for reason in one.why]
     for law, record in zip(laws, past, strict=True):
+        if law.fit.finding(Check.CONSTANT) is not None:
+            poor.append(f"{law.variable} was the same in every trial, so its interval knows of no noise")
         test = law.fit.lack_of_fit
         if test is not None and test.p_value < CHANCE_FAIR:
             sure = test.p_value < CHANCE_POOR
@@ -104,7 +107,7 @@ def _judge_record(record: PastErrors, poor: list[str], fair: list[str]) -> None:
         fair.append(f"{tested} trials of {record.law} could be foretold from those before")
     if math.isfinite(record.typical) and record.typical > TYPICAL_FAIR:
         worse = poor if record.typical > TYPICAL_POOR else fair
-        worse.append(f"earlier predictions of {record.law} were typically {record.typical:.0%} off")
+        worse.append(f"earlier predictions of {record.law} were typically {100 * record.typical:.0f} % off")
     if record.chance < CHANCE_FAIR:
         worse = poor if record.chance < CHANCE_POOR else fair
         worse.append(

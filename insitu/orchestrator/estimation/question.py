@@ -222,7 +222,8 @@ def _level(
     if standing is None:
         raise InputError(
             f"the question leaves {name} open, and no trial without intervention says where it stands",
-            hint=f"add {name}=<level>" + (f", between {span_text(support)}" if support is not None else ""),
+            hint=f"add {name}=<level>"
+            + (f"; the trials have {span_text(support)}" if support is not None else ""),
         )
     return standing
 

@@ -262,9 +262,12 @@ def _reasons(
             *reasons,
             Reason(Standing.BAD, "No fit", f"{analysis.problem[0].upper()}{analysis.problem[1:]}."),
         ]
-    explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
-    text = f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
-    reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
+    if math.isfinite(fit.r_squared):
+        explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
+        text = (
+            f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
+        )
+        reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
     if fit.not_estimated:
         names = join(list(fit.not_estimated))
         why = f"The term of {names} was zero in every trial: its variables were never set away from that."
@@ -291,6 +294,9 @@ def _reasons(
     reasons += [
         Reason(Standing.WARNING, _TITLES[one.check], one.sentence) for one in fit.notable if one.check in _TITLES
     ]
+    if answer is not None and answer.outside:
+        text = f"The answer is extrapolated: {'; '.join(answer.outside)}."
+        reasons.append(Reason(Standing.WARNING, "Outside the trials", text))
     if analysis.graph is not None and analysis.graph.tested:
         standing = Standing.BAD if analysis.graph.failed else Standing.GOOD
         text = " ".join([analysis.graph.sentence, *(one.sentence for one in analysis.graph.failed)])
