@@ -15,13 +15,15 @@ from experiments.benchmarks import (
     apply_undo,
     designs,
     disturbance,
+    explanations,
     fits,
+    goal,
     identification,
     levels,
     network,
     next_batch,
+    on_a_subject,
     orchestration,
-    prediction,
     queries,
     reaction,
     sampling,
@@ -33,7 +35,6 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "startup": startup.main,
     "sampling": sampling.main,
     "orchestration": orchestration.both,
-    "prediction": prediction.main,
     "reaction": reaction.main,
     "levels": levels.main,
     "network": network.main,
@@ -45,10 +46,22 @@ BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
     "next_batch": next_batch.main,
     "designs": designs.main,
     "queries": queries.main,
+    "goal": goal.main,
+    "on_a_subject": on_a_subject.main,
+    "explanations": explanations.main,
 }
 GROUPS = {
     "interventions": ("levels", "network", "anomalies", "apply_undo", "disturbance"),
-    "causal": ("identification", "fits", "next_batch", "queries", "designs"),
+    "causal": (
+        "identification",
+        "fits",
+        "next_batch",
+        "queries",
+        "designs",
+        "goal",
+        "on_a_subject",
+        "explanations",
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -153,15 +154,52 @@ def test_a_law_that_does_not_hold_is_rejected(run: Run) -> None:
     assert ended.outcome.next_step
 
 
-def test_trials_that_never_come_out_stall_it(run: Run) -> None:
-    class Broken(SimulatedNode):
-        def run_trial(self, order: TrialOrder) -> TrialOutcome:
-            outcome = super().run_trial(order)
-            return replace(outcome, record=replace(outcome.record, state=TrialState.INVALID, reasons=("missed",)))
+class MissesAll(SimulatedNode):
+    """No trial holds the cores that it is asked for."""
 
-    ended = run(kind=Broken)
+    def run_trial(self, order: TrialOrder) -> TrialOutcome:
+        outcome = super().run_trial(order)
+        levels = tuple(
+            replace(level, verdict=LevelVerdict.MISSED) if level.variable == "cores" else level
+            for level in outcome.record.levels
+        )
+        record = replace(outcome.record, levels=levels, state=TrialState.INVALID, reasons=("cores missed",))
+        return replace(outcome, record=record)
+
+
+class Beset(SimulatedNode):
+    """Others disturb every trial, or all but those that come late."""
+
+    quiet_from = math.inf
+
+    def run_trial(self, order: TrialOrder) -> TrialOutcome:
+        outcome = super().run_trial(order)
+        if order.planned.block >= self.quiet_from:
+            return outcome
+        record = replace(outcome.record, state=TrialState.INVALID, reasons=("others computed",))
+        return replace(outcome, record=record)
+
+
+def test_trials_that_never_come_out_stall_it(run: Run) -> None:
+    ended = run(kind=MissesAll)
     assert ended.outcome.ending is Ending.STALLED
     assert ended.outcome.text == "no trial of the last 3 batches was valid"
+
+
+def test_others_that_disturb_all_trials_stall_it_later(run: Run) -> None:
+    ended = run(with_goal("{effect: cores -> runtime, relative_half_width: 0.1}").replace("60", "600"), kind=Beset)
+    assert ended.outcome.ending is Ending.STALLED
+    assert ended.outcome.text == "no trial of the last 9 batches was valid"
+
+
+def test_others_that_go_away_in_time_do_not_stall_it(run: Run) -> None:
+    class LeftAlone(Beset):
+        quiet_from = 5
+
+    ended = run(
+        with_goal("{effect: cores -> runtime, relative_half_width: 0.1}").replace("60", "600"), kind=LeftAlone
+    )
+    assert ended.outcome.ending is Ending.REACHED, ended.outcome
 
 
 @pytest.mark.parametrize(

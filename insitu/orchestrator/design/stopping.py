@@ -9,12 +9,16 @@ from enum import StrEnum
 
 _PATIENCE = 3
 """Batches without a valid trial after which an experiment has stalled."""
+_PATIENCE_WITH_OTHERS = 9
+"""The same, where others disturbed the trials: that says nothing against their levels, and may pass."""
 _WINDOW = 5
 """Looks over which an interval has to become narrower, and by how much more trials should have narrowed it."""
 _HOPED = 0.3
 _PROGRESS = 0.25
 """Share of that narrowing below which there is no progress."""
-_MISFIT_ALPHA = 0.05
+_BY_CHANCE = 3.0
+"""Standard deviations by which the estimate of the noise may have grown by chance: from few trials it is vague."""
+_MISFIT_ALPHA = 0.01
 """Probability that a right law is rejected at any of its looks."""
 
 
@@ -60,11 +64,16 @@ class Look:
         Valid ones so far.
     half_width
         The worst relative half width of what the goal asks for; infinite while nothing is fitted.
+    df
+        Degrees of freedom that the noise is estimated with.
     """
 
     trials: int
     half_width: float
     misfit: Misfit | None = None
+    df: float = math.inf
+    disturbed: bool = False
+    """Whether others disturbed every trial of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +128,19 @@ def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
 
 def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:
     now = looks[-1]
-    if len(looks) > _PATIENCE and now.trials == looks[-1 - _PATIENCE].trials:
+    patience = _PATIENCE_WITH_OTHERS if all(one.disturbed for one in looks[-_PATIENCE:]) else _PATIENCE
+    if len(looks) > patience and now.trials == looks[-1 - patience].trials:
         return Ruling(
             Stop.STALLED,
-            f"no trial of the last {_PATIENCE} batches was valid",
+            f"no trial of the last {patience} batches was valid",
             "see the reasons of the invalid trials: a quieter machine, or other levels, may help",
         )
     if asked is None or len(looks) <= _WINDOW or not math.isfinite(looks[-1 - _WINDOW].half_width):
         return None
     then = looks[-1 - _WINDOW]
     hoped = 1 - math.sqrt(then.trials / now.trials)
-    if hoped > _HOPED and 1 - now.half_width / then.half_width < _PROGRESS * hoped:
+    chance = _BY_CHANCE * math.sqrt(max(0.0, 1 / then.df - 1 / now.df) / 2)
+    if hoped > _HOPED and 1 - now.half_width / then.half_width * math.exp(-chance) < _PROGRESS * hoped:
         return Ruling(
             Stop.STALLED,
             f"{now.trials - then.trials} further valid trials did not narrow the interval "

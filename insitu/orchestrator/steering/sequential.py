@@ -14,6 +14,7 @@ from insitu.orchestrator.design.sequential import Situation, batch_size, first_b
 from insitu.orchestrator.design.stopping import Look, Ruling, Stop, judge
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after
 from insitu.orchestrator.steering.state import Knowledge, knowledge_of
+from insitu.orchestrator.store.ledger import was_disturbed
 from insitu.orchestrator.store.records import LevelVerdict, PlannedTrial, StoredTrial, TrialState
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ class SequentialSteering:
         last = stored[-1].planned.block
         for block in range(self._seen + 1, last + 1):
             until = [trial for trial in stored if trial.planned.block <= block]
-            self._looks.append(self._knowledge(until).look(self.goal, self.looks))
+            batch = [trial.record for trial in until if trial.planned.block == block]
+            disturbed = all(record is not None and was_disturbed(record) for record in batch)
+            self._looks.append(self._knowledge(until).look(self.goal, self.looks, disturbed=disturbed))
         self._seen = last
 
     def _knowledge(self, stored: Sequence[StoredTrial]) -> Knowledge:

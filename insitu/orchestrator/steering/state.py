@@ -63,11 +63,12 @@ class Knowledge:
             return None
         return answer(self.target, self.fits, confidence, inflation)
 
-    def look(self, goal: Goal, looks: Looks) -> Look:
-        """What a stopping rule needs to know."""
+    def look(self, goal: Goal, looks: Looks, *, disturbed: bool) -> Look:
+        """What a stopping rule needs to know; `disturbed` is whether others spoilt the whole batch."""
         found = self.answer(goal.confidence, looks.inflation)
         width = found.half_width if found is not None and self.valid >= looks.trials[0] else math.inf
-        return Look(self.valid, width, self._misfit())
+        df = min((fit.df for fit in self.fits.values()), default=math.inf)
+        return Look(self.valid, width, self._misfit(), df, disturbed)
 
     def _misfit(self) -> Misfit | None:
         """The worst of the laws' tests of lack of fit."""
