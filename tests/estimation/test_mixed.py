@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from insitu.orchestrator.estimation.finding import Check
+from insitu.orchestrator.estimation.influence import influence_of
 from insitu.orchestrator.estimation.refit import fit_law
 from insitu.orchestrator.estimation.solving import solve
 from insitu.orchestrator.plan.law_kinds import Method
@@ -107,3 +109,25 @@ def test_nodes_that_do_not_differ_leave_least_squares() -> None:
     assert found.values == pytest.approx(plain.values, rel=1e-6, abs=1e-9)
     assert found.sigma == pytest.approx(plain.sigma, rel=1e-2)
     assert found.groups[0].sd == pytest.approx(0, abs=0.05)
+
+
+def test_leaving_out_a_trial_moves_the_parameters_by_as_much_as_is_said() -> None:
+    rng = np.random.default_rng(8)
+    nodes, x = np.arange(24) % 6, np.tile([1.0, 2.0, 3.0, 5.0], 6)
+    observed = 1 + 2 * x + rng.normal(0, 2, 6)[nodes] + rng.normal(0, 0.5, 24)
+    task = made("c + a * x", method=Method.MIXED).task({"x": x}, observed, nodes=[f"n{node}" for node in nodes])
+    found = solve(task)
+    trial, node = found.alone.sigma**2, next(one.sd for one in found.groups if one.kind == "node")
+    assert node is not None
+    covariance = trial * np.eye(24) + node**2 * (nodes[:, None] == nodes)
+    design = np.column_stack([np.ones(24), x])
+
+    def by_hand(kept: npt.NDArray[np.int_]) -> npt.NDArray[np.float64]:
+        inverse = np.linalg.inv(covariance[np.ix_(kept, kept)])
+        weighted = design[kept].T @ inverse
+        return np.asarray(np.linalg.solve(weighted @ design[kept], weighted @ observed[kept]))
+
+    moves = influence_of(found).moves
+    for left_out in (0, 7, 23):
+        kept = np.delete(np.arange(24), left_out)
+        assert moves[left_out] == pytest.approx(by_hand(kept) - by_hand(np.arange(24)), rel=1e-6)

@@ -35,7 +35,7 @@ def diagnose(task: Task, solution: Solution, influence: Influence) -> Diagnostic
     most = int(np.argmax(influence.leverage))
     uneven = shape = None
     if _has_noise(task, solution) and len(solution.residuals) > 2:
-        uneven = _uneven_spread(solution.residuals, scaled)
+        uneven = _uneven_spread(solution.alone.residuals, scaled)
         shape = _shape(task, solution)
     return Diagnostics(
         heteroscedasticity_p=uneven,
@@ -83,7 +83,10 @@ def _shape(task: Task, solution: Solution) -> float | None:
     """
     from scipy import stats
 
-    left = solution.residuals
+    left = solution.alone.residuals
+    nodes = np.unique(task.data.nodes, return_inverse=True)[1]
+    if solution.method is Method.CLUSTERED and 2 * (nodes.max() + 1) <= len(left):
+        left = left - (np.bincount(nodes, left) / np.bincount(nodes))[nodes]
     if task.law.noise is Noise.GAMMA and solution.sigma > 0:
         relative = solution.sigma**2
         chance = stats.gamma.cdf(1 + left, 1 / relative, scale=relative)
@@ -140,7 +143,7 @@ def _assumptions(task: Task, solution: Solution, numbers: Diagnostics) -> list[F
     uneven, shape = numbers.heteroscedasticity_p, numbers.normality_p
     if uneven is not None:
         if uneven < _UNEVEN:
-            grows = np.corrcoef(np.abs(solution.residuals), solution.mean)[0, 1] > 0
+            grows = np.corrcoef(np.abs(solution.alone.residuals), solution.mean)[0, 1] > 0
             remedy = ""
             if grows and not task.law.relative_noise:
                 remedy = "; it grows with the outcome, which `noise: gamma` in the model would allow for"

@@ -77,6 +77,10 @@ def judge(model: FittedModel, laws: Sequence[FittedLaw], supports: Sequence[Supp
     fair = [reason for one in supports if one.place is Place.EDGE for reason in one.why]
     for law, record in zip(laws, past, strict=True):
         fair += _at_bounds(law.fit)
+        if law.fit.quantile is not None:
+            fair.append(
+                f"the law of {law.variable} gives its {100 * law.fit.quantile:g} % quantile, and not the mean"
+            )
         if law.fit.finding(Check.CONSTANT) is not None:
             poor.append(f"{law.variable} was the same in every trial, so its interval knows of no noise")
         test = law.fit.lack_of_fit

@@ -14,7 +14,7 @@ from insitu.orchestrator.estimation.data import Labels, information_rows
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.fit import GroupSpread
 from insitu.orchestrator.estimation.patterns import dummies
-from insitu.orchestrator.estimation.solution import Solution, Task, noise_residuals
+from insitu.orchestrator.estimation.solution import Alone, Solution, Task, noise_residuals
 from insitu.orchestrator.estimation.words import joined, sentence
 from insitu.orchestrator.plan.law_kinds import Method
 
@@ -197,6 +197,7 @@ def _pairs(weighted: Array, inverse: Array, parts: Sequence[Array]) -> Array:
 
 def _mixed_solution(task: Task, usual: Solution, gls: _Gls, counts: Mapping[str, int], reason: str) -> Solution:
     mean = task.law.mean(gls.values, task.data.columns)
+    labelled = {"node": task.data.nodes, "day": task.data.days}
     kinds = {kind: gls.variances.get(kind, 0.0) for kind in counts if counts[kind] >= FEWEST}
     groups = tuple(GroupSpread(kind, counts[kind], math.sqrt(variance)) for kind, variance in kinds.items())
     sigma = math.sqrt(sum(gls.variances.values()))
@@ -204,7 +205,8 @@ def _mixed_solution(task: Task, usual: Solution, gls: _Gls, counts: Mapping[str,
     shown = [f"{one.count} {one.kind}s differ by {one.sd / own:.2g} times" for one in groups if one.sd is not None]
     text = f"the {joined(shown)} the noise between trials of one node and day (standard deviations)"
     text += f"; {reason}" if reason else ""
-    return replace(
+    few = any(1 < count < FEWEST for count in counts.values())  # that a run is of one day needs no warning
+    found = replace(
         usual,
         values=gls.values,
         covariance=gls.covariance,
@@ -217,5 +219,24 @@ def _mixed_solution(task: Task, usual: Solution, gls: _Gls, counts: Mapping[str,
         residuals=noise_residuals(task.law, task.data.observed, mean),
         method=Method.MIXED,
         groups=groups,
-        findings=(*usual.findings, Finding(Check.GROUPS, bool(reason), sentence(text))),
+        findings=(*usual.findings, Finding(Check.GROUPS, few, sentence(text))),
+    )
+    enough = {kind: dummies(labels) for kind, labels in labelled.items() if kind in kinds}
+    return replace(found, conditional=_conditional(found, enough, gls.variances))
+
+
+def _conditional(found: Solution, groups: Mapping[str, Array], variances: Mapping[str, float]) -> Alone:
+    """Trials less what is foretold of their nodes and days, by the identity of Woodbury."""
+    columns = np.hstack(list(groups.values()))
+    spreads = np.concatenate([np.full(block.shape[1], variances[kind]) for kind, block in groups.items()])
+    inner = spreads[:, None] * (columns.T @ columns) + variances["trial"] * np.eye(len(spreads))
+    share = np.linalg.solve(inner, np.diag(spreads))
+    rows = found.rows - columns @ (share @ (columns.T @ found.rows))
+    return Alone(
+        rows=rows,
+        residuals=found.residuals - columns @ (share @ (columns.T @ found.residuals)),
+        room=1 - np.einsum("ij,jk,ik->i", columns, share, columns),
+        sigma=math.sqrt(variances["trial"]),
+        df=max(1, len(rows) - int(np.linalg.matrix_rank(np.hstack([found.rows, columns])))),
+        inverse_gram=np.asarray(np.linalg.pinv(found.rows.T @ rows, hermitian=True)),
     )

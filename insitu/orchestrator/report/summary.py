@@ -262,12 +262,16 @@ def _reasons(
             *reasons,
             Reason(Standing.BAD, "No fit", f"{analysis.problem[0].upper()}{analysis.problem[1:]}."),
         ]
-    if math.isfinite(fit.r_squared):
+    of_means = fit.quantile is None
+    if of_means and math.isfinite(fit.r_squared):
         explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
         text = (
             f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
         )
         reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
+    if not of_means:
+        text = f"The law gives what {percent(fit.quantile or 0.0, 4)} of trials stay below, and not the mean."
+        reasons.append(Reason(Standing.OPEN, "A quantile", text))
     if fit.not_estimated:
         names = join(list(fit.not_estimated))
         why = f"The term of {names} was zero in every trial: its variables were never set away from that."
@@ -284,11 +288,11 @@ def _reasons(
             text = f"The law misses no more than replicates differ among themselves ({figures})."
             reasons.append(Reason(Standing.GOOD, "No lack of fit", text))
     uneven = fit.diagnostics.heteroscedasticity_p
-    if uneven is not None and uneven < 0.05:
+    if of_means and uneven is not None and uneven < 0.05:
         text = f"The residuals spread unevenly over the levels ({p_text(uneven)}): intervals are approximate."
         reasons.append(Reason(Standing.WARNING, "Uneven spread", text))
     normal = fit.diagnostics.normality_p
-    if normal is not None and normal < 0.01:
+    if of_means and normal is not None and normal < 0.01:
         text = f"Look for outliers ({p_text(normal)}): prediction intervals are approximate."
         reasons.append(Reason(Standing.WARNING, "Residuals not normal", text))
     reasons += [
