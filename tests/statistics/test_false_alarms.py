@@ -9,7 +9,7 @@ import pytest
 
 from insitu.orchestrator.estimation.finding import Check
 from insitu.orchestrator.estimation.refit import fit_law
-from insitu.orchestrator.plan.law_kinds import Method
+from insitu.orchestrator.plan.law_kinds import Method, Noise
 from tests.estimation.made import made, trials_of
 
 SIZE = np.tile([1.0, 2.0, 4.0], 16)
@@ -39,6 +39,17 @@ def test_a_good_fit_is_seldom_suspected(method: Method, node_sd: float) -> None:
     found = notable(method, node_sd)
     seldom = {check: count / EXPERIMENTS for check, count in found.items() if check is not Check.GROUPS}
     assert max(seldom.values(), default=0.0) <= 0.17, seldom
+
+
+def test_noise_that_is_skewed_as_the_law_says_has_no_outliers() -> None:
+    law = made("c + b * size / cores", ("size", "cores"), noise=Noise.GAMMA)
+    rng = np.random.default_rng(5)
+    found: Counter[Check] = Counter()
+    for _ in range(EXPERIMENTS):
+        outcome = rng.gamma(4.0, (1 + 2 * SIZE / CORES) / 4.0)
+        fit = fit_law(law.law, trials_of({"size": SIZE, "cores": CORES}, outcome), variables=law.variables)
+        found.update({one.check for one in fit.notable})
+    assert max(found.values()) / EXPERIMENTS <= 0.17, found
 
 
 def test_nodes_that_differ_are_told_to_least_squares() -> None:

@@ -10,7 +10,7 @@ from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.solution import Solution, Task
 from insitu.orchestrator.estimation.words import listed_trials, p_text, percent, sentence
-from insitu.orchestrator.plan.law_kinds import Method
+from insitu.orchestrator.plan.law_kinds import Method, Noise
 
 _HEAVY = 0.5
 """Leverage to be avoided: a trial with it decides its own prediction as much as all the others do."""
@@ -42,7 +42,23 @@ class Influence:
     moves: Array
 
 
-def influence_of(solution: Solution) -> Influence:
+def of_normal_shape(residuals: Array, sigma: float) -> Array:
+    """Residuals of gamma noise, which is skewed, as they would be if it were normal; shape (n,).
+
+    Notes
+    -----
+    Normal quantiles of the outcome's distribution function: P. K. Dunn and G. K. Smyth, *Randomized quantile
+    residuals*, 1996.
+    """
+    from scipy import stats
+
+    if sigma == 0:
+        return residuals
+    chance = stats.gamma.cdf(1 + residuals, 1 / sigma**2, scale=sigma**2)
+    return np.asarray(sigma * stats.norm.ppf(np.clip(chance, 1e-12, 1 - 1e-12)))
+
+
+def influence_of(solution: Solution, noise: Noise = Noise.NORMAL) -> Influence:
     """Measure what leaving out each trial would do (in the linear approximation).
 
     Notes
@@ -64,10 +80,12 @@ def influence_of(solution: Solution) -> Influence:
         nothing = np.zeros(n)
         return Influence(leverage, nothing, nothing, np.ones(n), np.zeros((n, size)))
     within = np.where(alone, 0.0, left / (sigma * np.sqrt(room)))
+    cooks = within**2 / max(size, 1) * pull / room
+    if noise is Noise.GAMMA:
+        within = np.where(alone, 0.0, of_normal_shape(left, sigma) / (sigma * np.sqrt(room)))
     with np.errstate(all="ignore"):
         others = (df - within**2) / (df - 1) if df > 1 else np.ones(n)
         studentised = np.where(others > 0, within / np.sqrt(others), np.sign(within) * np.inf)
-        cooks = within**2 / max(size, 1) * pull / room
     chance = 2 * stats.t.sf(np.abs(studentised), max(df - 1, 1))
     moves = -(own.rows @ own.inverse_gram) * np.where(alone, 0.0, left / room)[:, None]
     return Influence(leverage, studentised, cooks, np.minimum(1.0, n * chance), moves)
