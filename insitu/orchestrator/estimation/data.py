@@ -154,11 +154,16 @@ def _unusable(law: Law, at: Mapping[str, float], variables: Mapping[str, Variabl
     observed = at[law.variable]
     if not math.isfinite(observed):
         return f"{_source(outcome)} is {_spelt(observed)}"
-    if observed and not LEAST <= abs(observed) <= MOST:
+    if not can_be_fitted(observed):
         return f"{_source(outcome)} is {observed:g}, beyond what can be computed with"
     if law.relative_noise and observed <= 0:
         return f"{_source(outcome)} is {observed:g}, and {law.noise} noise allows for nothing but positive values"
     return ""
+
+
+def can_be_fitted(observed: float) -> bool:
+    """Whether an outcome is a number of which squares can be computed."""
+    return observed == 0 or LEAST <= abs(observed) <= MOST
 
 
 def _source(variable: Variable) -> str:
