@@ -75,7 +75,7 @@ def test_variables_that_separate_either_way() -> None:
 
 def test_what_no_level_separates_is_a_fault_of_the_law() -> None:
     error = refused(made("c + a * x + b * (x + 1)"), {"x": [1.0, 2, 3, 4] * 2}, OUTCOMES)
-    assert error.hint == "no level of any variable tells c and a and b apart: keep one of them in the law"
+    assert error.hint == "no level of any variable tells c, a and b apart: keep one of them in the law"
 
 
 def of_kind(text: str, *words: str) -> Made:

@@ -12,6 +12,7 @@ from insitu.orchestrator.causal.separating import RowsAt, find_separating, separ
 from insitu.orchestrator.errors import NotIdentified
 from insitu.orchestrator.estimation.data import information_rows
 from insitu.orchestrator.estimation.solution import Task
+from insitu.orchestrator.estimation.words import joined
 from insitu.orchestrator.plan.types import Role
 from insitu.orchestrator.units import format_quantity
 
@@ -61,7 +62,7 @@ def refuse_mixed(task: Task, rows: Array, values: Array) -> None:
     if not sets:
         return
     mixed = [tuple(task.law.parameters[index] for index in one) for one in sets]
-    told = [f"tell {' and '.join(one)} apart" if len(one) > 1 else f"say anything about {one[0]}" for one in mixed]
+    told = [f"tell {joined(one)} apart" if len(one) > 1 else f"say anything about {one[0]}" for one in mixed]
     advice = "; ".join(dict.fromkeys(_advice(task, one, values) for one in sets))
     raise NotIdentified(
         f"the trials cannot {', nor '.join(told)} in the law of {task.law.variable}",
@@ -88,7 +89,7 @@ def _advice(task: Task, columns: tuple[int, ...], values: Array) -> str:
     fresh = {one.name: stand_in(one.name, levels[one.name], len(one.categories)) for one in settable}
     found = find_separating(rows_at, levels, columns, {name: fresh[name] for name in fresh if matters(name)})
     if not found.advice:
-        return f"no level of any variable tells {' and '.join(mixed)} apart: keep one of them in the law"
+        return f"no level of any variable tells {joined(mixed)} apart: keep one of them in the law"
     held = [name for name in found.constant if name in (found.each or found.together)]
     because = f", which stood at one level in all {len(task.data.observed)} trials" if len(held) == 1 else ""
     return f"{found.advice}{because}{_for_example(task, rows_at, columns, found.each, fresh)}"
