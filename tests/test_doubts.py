@@ -344,3 +344,64 @@ def test_a_graph_of_200_variables_and_2000_edges_is_answered_or_refused(tmp_path
     sequential = sequential.replace('"{size}"', '"1"')
     with pytest.raises(InputError, match="goes through 199 laws with 2144 parameters, and a sequential design"):
         doubts_of(prepared_from(tmp_path, sequential, model), None)
+
+
+KIND_PLAN = """\
+name: kinds
+subject: {command: [sleep, "{size}", "{other}"]}
+model: model.yaml
+factors:
+  size: {levels: [1 B, 2 B]}
+  other: {levels: [-1, 1]}
+  cores: {levels: [0.5, 1]}
+goal: {effect: cores -> runtime}
+design: {kind: fractional, resolution: 3, replicates: 4}
+"""
+
+
+@pytest.mark.root
+def test_a_trial_that_the_design_leaves_out_and_that_would_separate_is_named(tmp_path: Path) -> None:
+    """In this half of the combinations, cores is high where size and other are alike."""
+    model = MODEL.replace("LAW", "c + a * size + b * (cores - mid) * other") + "constants: {mid: 0.75 core}\n"
+    half = KIND_PLAN.replace("4}", "4, baseline_replicates: 0}")
+    with pytest.raises(InputError) as caught:
+        doubts_of(prepared_from(tmp_path, half, model), None)
+    assert "do not tell c, a and b apart" in caught.value.message
+    hint = caught.value.hint or ""
+    assert hint.startswith("add the trial (size = ")
+    assert "which the plan allows and its design leaves out" in hint
+    whole = half.replace("fractional, resolution: 3", "factorial")
+    assert doubts_of(prepared_from(tmp_path, whole, model), None) == ()
+
+
+@pytest.mark.root
+def test_what_is_hard_to_change_is_a_warning(tmp_path: Path) -> None:
+    plan = KIND_PLAN.replace("fractional, resolution: 3", "factorial")
+    plan = plan.replace("[1 B, 2 B]}", "[1 B, 2 B], hard_to_change: true}")
+    model = MODEL.replace("LAW", "c + a * size + b / cores + d * other")
+    (doubt,) = doubts_of(prepared_from(tmp_path, plan, model), None)
+    assert doubt.message.startswith("size changes between groups of trials only")
+    assert doubt.hint == "write `fit: mixed` for the law of runtime, which allows for that"
+    mixed = MODEL.replace("LAW", "{law: c + a * size + b / cores + d * other, fit: mixed}")
+    assert doubts_of(prepared_from(tmp_path, plan, mixed), None) == ()
+
+
+@pytest.mark.root
+def test_too_few_trials_of_a_design_that_is_told_how_many(tmp_path: Path) -> None:
+    plan = KIND_PLAN.replace("{kind: fractional, resolution: 3, replicates: 4}", "{kind: d_optimal, trials: 2}")
+    model = MODEL.replace("LAW", "c + a * size + b / cores + d * other")
+    with pytest.raises(InputError) as caught:
+        doubts_of(prepared_from(tmp_path, plan, model), None)
+    assert "2 trials cannot fit the law of runtime" in caught.value.message
+    assert (caught.value.hint or "").startswith("raise design.trials by 3 or more; without `goal`")
+
+
+@pytest.mark.root
+def test_a_latin_hypercube_over_a_range_of_whole_loads_has_whole_loads(tmp_path: Path) -> None:
+    plan = KIND_PLAN.replace("cores: {levels: [0.5, 1]}", "cores: {range: [0.5, 1]}\n  load: {range: [0, 4]}")
+    plan = plan.replace("{kind: fractional, resolution: 3, replicates: 4}", "{kind: latin_hypercube, trials: 11}")
+    model = MODEL.replace("LAW", "c + a * size + b / cores + d * other + e * load")
+    prepared = prepared_from(tmp_path, plan, model)
+    levels = [one.assignment.as_dict() for one in experiment.design_trials(prepared.plan, prepared.blueprint)]
+    assert {one["load"] for one in levels} <= {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert len({one["cores"] for one in levels}) > 10

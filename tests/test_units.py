@@ -13,6 +13,8 @@ from insitu.orchestrator.units import (
     dimension_of,
     format_quantity,
     parse_quantity,
+    percent,
+    percent_beside,
     spell_dimension,
 )
 
@@ -122,3 +124,26 @@ def test_any_text_is_a_quantity_or_a_unit_error(text: str) -> None:
 def test_a_spelled_dimension_reads_back(unit: str) -> None:
     dimension = dimension_of(unit)
     assert dimension_of(spell_dimension(dimension)) == dimension
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0213, "2.1 %"),
+        (0.9996, "100 %"),
+        (1.234, "123 %"),
+        (12.3, "1230 %"),
+        (-0.5, "-50 %"),
+        (math.inf, "unknown"),
+    ],
+)
+def test_shares_keep_every_digit_before_the_point(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_shares_that_differ_are_written_differently() -> None:
+    assert percent_beside(0.1001, 0.1) == "10.01 %"
+    assert percent_beside(0.0997, 0.1) == "9.97 %"
+    assert percent_beside(0.1, 0.1) == "10 %"
+    assert percent_beside(0.0713, 0.1) == "7.1 %"
+    assert percent_beside(math.inf, 0.1) == "unknown"

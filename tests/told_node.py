@@ -59,6 +59,9 @@ class Watcher:
     def stage(self, text: str) -> None:
         self.stages.append(text)
 
+    def looked(self, text: str) -> None:
+        self.stages.append(text)
+
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         pass
 

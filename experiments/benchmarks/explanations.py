@@ -91,6 +91,9 @@ class Saboteur:
     def stage(self, text: str) -> None:
         """Nothing to do."""
 
+    def looked(self, text: str) -> None:
+        """Nothing to do."""
+
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         if (secret := self._secrets.get(planned.trial)) is not None:
             beside = Host(os.getpid(), {}, Path.cwd(), _LONGEST_S)

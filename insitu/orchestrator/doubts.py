@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING
 from insitu.injectors.options import Schedule
 from insitu.orchestrator.causal.composite import compose
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
+from insitu.orchestrator.design.factorial import hard_to_change
 from insitu.orchestrator.design.sequential import first_batch_size
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
+from insitu.orchestrator.estimation.prior_files import prior_of
 from insitu.orchestrator.experiment import possible_trials
 from insitu.orchestrator.plan.goals import EffectGoal, PredictionGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
+from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role
 from insitu.orchestrator.reasoning import reason_about
+from insitu.orchestrator.steering.choice import before_any_trial
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
+    from insitu.orchestrator.causal.expression import Array
+    from insitu.orchestrator.causal.law import Law
     from insitu.orchestrator.experiment import Experiment
-    from insitu.orchestrator.store.records import PlannedTrial
+    from insitu.orchestrator.store.records import Assignment, PlannedTrial
 
 
 MOST_PARAMETERS = 100
@@ -61,24 +67,50 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
 def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
     plan, variables = experiment.plan, experiment.blueprint.variables
     law = experiment.blueprint.reduced().laws[outcome_of(experiment.blueprint, plan.goal)]
-    likely = forecast(law, trials, variables)
+    known = _known(law)
+    likely = forecast(law, trials, variables, known=known)
     if likely.trials < len(trials):
         yield _not_finite(law.variable, len(trials) - likely.trials, len(trials), plan)
-    at_best = forecast(law, trials, variables, at_best=True)
+    at_best = forecast(law, trials, variables, at_best=True, known=known)
     repeated = plan.design.kind == SEQUENTIAL  # as often as it takes: what counts is which trials there can be
     if at_best.confounded if repeated else not at_best.can_be_fitted:
-        doubt = _no_fit(law.variable, at_best, plan)
+        doubt = _no_fit(law.variable, at_best, experiment, trials)
         if plan.goal is not None:
             hint = f"{doubt.hint}; without `goal`, the trials run and are not fitted"
             raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=hint)
         yield doubt
     elif likely.confounded if repeated else not likely.can_be_fitted:
-        yield _no_fit(law.variable, likely, plan)
+        yield _no_fit(law.variable, likely, experiment, trials)
     for name in likely.silent:
         term = law.term_texts[name]
         yield Doubt(f"{name} of the law of {law.variable} is not estimated: {term} is zero in every trial")
     if isinstance(plan.goal, EffectGoal):
         yield from _about_the_cause(plan, plan.goal.cause, trials)
+    yield from _about_groups(plan, law, trials)
+
+
+def _known(law: Law) -> Array | None:
+    """What an earlier run has told of a law, as rows in units of a trial's noise there."""
+    prior = prior_of(law)
+    if prior is None:
+        return None
+    return prior.rows(law) * (prior.noise if prior.noise > 0 else 1.0)
+
+
+def _about_groups(plan: Plan, law: Law, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+    """What varies between groups of trials does not average out within them; a mixed fit allows for it."""
+    if law.method is Method.MIXED:
+        return
+    hard = [factor.variable for factor in hard_to_change(plan)]
+    levels = {name: {trial.assignment.as_dict()[name] for trial in trials} for name in hard}
+    if inside := [name for name in hard if name in law.parents and len(levels[name]) > 1]:
+        names = _listed(inside, "and")
+        change = "changes" if len(inside) == 1 else "change"
+        yield Doubt(
+            f"{names} {change} between groups of trials only, and the fit takes each trial for itself: intervals "
+            f"of what depends on {names} are too narrow if groups differ by more than their trials do",
+            f"write `fit: mixed` for the law of {law.variable}, which allows for that",
+        )
 
 
 def _not_finite(outcome: str, spoilt: int, trials: int, plan: Plan) -> Doubt:
@@ -128,21 +160,56 @@ def _goal_place(plan: Plan) -> str:
     return f"{plan.path}:{plan.goal.line}:{plan.goal.column}: " if plan.goal and plan.goal.line else ""
 
 
-def _no_fit(outcome: str, found: Forecast, plan: Plan) -> Doubt:
+def _no_fit(outcome: str, found: Forecast, experiment: Experiment, trials: Sequence[PlannedTrial]) -> Doubt:
     """Why a law cannot be fitted, and what to change."""
+    plan = experiment.plan
     remedy = "; ".join(dict.fromkeys(_remedy(one, plan) for one in found.confounded))
     if found.missing_trials and plan.design.kind != SEQUENTIAL:
         remedy = remedy if all(one.separating or one.together for one in found.confounded) else ""
         has = _counted(found.trials, "trial")
         parameters = f"{_counted(len(found.estimated), 'parameter')} ({_listed(found.estimated, 'and')})"
-        needed = len(found.estimated) + 1
+        needed = found.trials + found.missing_trials
+        if _is_counted(plan):
+            remedy = f"raise design.trials by {found.missing_trials} or more"
         return Doubt(
             f"{has} cannot fit the law of {outcome}, which has {parameters}: at least {needed} are needed, "
             f"{found.missing_trials} more",
             remedy or "add levels, or raise design.replicates",
         )
+    remedy = "; ".join([*_separated(experiment, trials), remedy])
     said = "; ".join(_mixed_up(one) for one in found.confounded)
     return Doubt(f"the law of {outcome} cannot be fitted: {said}", remedy)
+
+
+def _is_counted(plan: Plan) -> bool:
+    """Whether a plan says how many trials its design has, and not how many of each."""
+    return plan.design.kind not in (SEQUENTIAL, "factorial", "fractional")
+
+
+def _separated(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[str]:
+    """Which of the trials that the plan allows would tell apart what its own do not."""
+    plan = experiment.plan
+    if plan.design.kind == SEQUENTIAL:  # all that are allowed have been looked at
+        return
+    situation = before_any_trial(plan, experiment.blueprint)
+    if situation.open:
+        return
+    missing = situation.separating([trial.assignment for trial in trials])
+    if missing:
+        texts = [_spelt(one, plan) for one in missing[:_MOST_SHOWN]]
+        what = "the trial" if len(texts) == 1 else "the trials"
+        yield f"add {what} {_listed(texts, 'and')}, which the plan allows and its design leaves out"
+
+
+_MOST_SHOWN = 3
+"""Trials that are spelt out."""
+
+
+def _spelt(assignment: Assignment, plan: Plan) -> str:
+    """Levels of the factors in words: "(cores = 1 core, size = 4 MB)"."""
+    levels, variables = assignment.as_dict(), plan.model.variables
+    names = [factor.variable for factor in plan.factors]
+    return f"({', '.join(f'{name} = {variables[name].spell(levels[name])}' for name in names)})"
 
 
 def _mixed_up(one: Confounding) -> str:
@@ -172,7 +239,7 @@ def _about_the_cause(plan: Plan, cause: str, trials: Sequence[PlannedTrial]) -> 
         return
     variable = plan.model.variables[cause]
     doubt = Doubt(
-        f"{cause} is {format_quantity(levels.pop(), variable.unit)} in every trial, so they show no effect of it",
+        f"{cause} is {variable.spell(levels.pop())} in every trial, so they show no effect of it",
         f"give {cause} another level",
     )
     if cause in {left.variable for left in plan.factors if left.levels == (variable.rest,)}:

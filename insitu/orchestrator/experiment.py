@@ -6,6 +6,7 @@ import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from insitu.injectors.treatment import Intervention
 from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.causal.checking import check_against
 from insitu.orchestrator.causal.graph import Blueprint
-from insitu.orchestrator.design.protocol import design_names, find_design
+from insitu.orchestrator.design.protocol import Planned, Request, design_names, find_design
 from insitu.orchestrator.design.space import space_of
 from insitu.orchestrator.errors import CannotExecute, InputError
 from insitu.orchestrator.execution.conditions.host_state import HostState, why_unwatchable
@@ -26,7 +27,7 @@ from insitu.orchestrator.plan.inventory import Inventory
 from insitu.orchestrator.plan.loading import load_plan, load_plan_text
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role, Settable
 from insitu.orchestrator.radius import Radius, radius_of
-from insitu.orchestrator.steering.choice import most_trials, steering_of
+from insitu.orchestrator.steering.choice import before_any_trial, most_trials, steering_of
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import PlannedTrial
 from insitu.orchestrator.units import format_quantity
@@ -161,7 +162,7 @@ def prepare(
         capability = injector.capability(here)
         if not capability.settable and plan.when_unsettable == "leave" and variable.rest is not None:
             left_unset.append(LeftUnset(factor.variable, capability.reason, capability.remedy))
-            factors.append(replace(factor, levels=(variable.rest,)))
+            factors.append(replace(factor, levels=(variable.rest,), span=None))
             continue
         for level in factor.levels:
             try:
@@ -173,7 +174,8 @@ def prepare(
                     remedy += "; or write `when_unsettable: leave` in the plan, to go on without it"
                 raise kind(f"{factor.variable}: {exc.message}", hint=remedy) from exc
         capabilities.append(capability)
-        factors.append(factor)
+        # between such levels there are none, so that a design may take those of the plan alone
+        factors.append(replace(factor, span=None) if capability.step or capability.levels else factor)
     settled = replace(plan, factors=tuple(factors))
     possible = possible_trials(settled, blueprint)
     memory_bytes = HostState(workspace).total_memory_bytes
@@ -217,14 +219,20 @@ def _check_conditions(plan: Plan, workspace: Path) -> None:
             raise CannotExecute(f"{where}{condition.quantity} cannot be watched here: {reason}", hint=remedy)
 
 
-def design_trials(plan: Plan, blueprint: Blueprint) -> tuple[PlannedTrial, ...]:
-    """The trials of the plan's design, drawn from its seed; of a sequential one, those before its first look."""
+def design_of(plan: Plan, blueprint: Blueprint) -> Planned:
+    """What the plan's design answers, from its seed; of a sequential one, the trials before its first look."""
     import numpy as np
 
     if plan.design.kind == SEQUENTIAL:
         steering = steering_of(plan, blueprint, most_trials(plan, 0))
-        return steering.advance(Ledger(()), lambda: (), 0.0).trials
-    return find_design(plan.design.kind).plan_trials(plan, np.random.default_rng(plan.design.seed))
+        return Planned(steering.advance(Ledger(()), lambda: (), 0.0).trials)
+    request = Request(plan, partial(before_any_trial, plan, blueprint))
+    return find_design(plan.design.kind).plan_trials(request, np.random.default_rng(plan.design.seed))
+
+
+def design_trials(plan: Plan, blueprint: Blueprint) -> tuple[PlannedTrial, ...]:
+    """The trials of `design_of`."""
+    return design_of(plan, blueprint).trials
 
 
 def possible_trials(plan: Plan, blueprint: Blueprint) -> tuple[PlannedTrial, ...]:

@@ -35,6 +35,9 @@ class Watcher(Protocol):
     def stage(self, text: str) -> None:
         """Something other than a trial is under way."""
 
+    def looked(self, text: str) -> None:
+        """The trials so far have been looked at, and further ones chosen."""
+
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         """A trial begins."""
 
@@ -93,7 +96,7 @@ def _execute(
         for fresh in step.trials:
             ledger.add(fresh)
         if step.note:
-            watcher.stage(step.note)
+            watcher.looked(step.note)
         if step.outcome is not None:
             return step.outcome
         if step.pause_s:

@@ -144,9 +144,22 @@ def format_quantity(value: float, unit: str, digits: int = 3) -> str:
     raise AssertionError("unreachable: the last scale takes every value")
 
 
+def percent(share: float, digits: int = 2) -> str:
+    """A share as a percentage, with every digit before the point: ``0.0213`` is ``"2.1 %"``."""
+    return f"{_figures(100 * share, digits)} %" if math.isfinite(share) else "unknown"
+
+
+def percent_beside(share: float, other: float) -> str:
+    """A share as a percentage, with as many digits as tell it from another one."""
+    digits = 2
+    while digits < 6 and share != other and percent(share, digits) == percent(other, digits):
+        digits += 1
+    return percent(share, digits)
+
+
 def _figures(value: float, digits: int) -> str:
     """So many significant digits, and every one before the point of a number below a million."""
-    whole = len(str(int(abs(value)))) if abs(value) < 1e6 else 0
+    whole = len(str(round(abs(value)))) if abs(value) < 1e6 else 0
     return f"{value:.{max(digits, whole)}g}"
 
 

@@ -10,25 +10,30 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from insitu.orchestrator.design.protocol import Design
+from insitu.orchestrator.causal.blueprint import build_blueprint
+from insitu.orchestrator.design.protocol import Design, Request
 from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.types import (
     Budget,
     DesignSpec,
     Factor,
     Guards,
+    LawText,
     ModelText,
     Plan,
     Role,
     Subject,
     Variable,
 )
+from insitu.orchestrator.steering.choice import before_any_trial
 from insitu.orchestrator.store.records import PlannedTrial
 
 
@@ -41,6 +46,7 @@ def example_plan() -> Plan:
         Variable("size", "B", Role.PARAMETER),
         Variable("runtime", "s", Role.MEASURED, "wall_time"),
     )
+    law = LawText("runtime", "c + a * size / rate + b * size / cores", 1, 1)
     return Plan(
         name="example",
         path=Path("plan.yaml"),
@@ -53,18 +59,23 @@ def example_plan() -> Plan:
         design=DesignSpec("factorial", replicates=3, baseline_replicates=2, seed=7),
         budget=Budget(),
         guards=Guards(),
-        goal=None,
-        model=ModelText(Path("model.yaml"), {variable.name: variable for variable in variables}, ()),
+        goal=EffectGoal(outcome="runtime", cause="cores"),
+        model=ModelText(Path("model.yaml"), {variable.name: variable for variable in variables}, (law,)),
         plan_source="",
         model_source="",
     )
+
+
+def request_for(plan: Plan) -> Request:
+    """What a run asks a design for."""
+    return Request(plan, partial(before_any_trial, plan, build_blueprint(plan.model)))
 
 
 class DesignContract:
     design: ClassVar[Design]
 
     def trials(self, seed: int = 7) -> tuple[PlannedTrial, ...]:
-        return self.design.plan_trials(example_plan(), np.random.default_rng(seed))
+        return self.design.plan_trials(request_for(example_plan()), np.random.default_rng(seed)).trials
 
     def test_it_plans_trials_numbered_from_one_in_order(self) -> None:
         trials = self.trials()
@@ -115,8 +126,24 @@ class DesignContract:
     def test_the_budget_bounds_the_trials(self) -> None:
         plan = replace(example_plan(), budget=Budget(trials=1))
         with pytest.raises(InputError) as caught:
-            self.design.plan_trials(plan, np.random.default_rng(7))
+            self.design.plan_trials(request_for(plan), np.random.default_rng(7))
         assert caught.value.hint
+
+    def test_a_factor_that_is_hard_to_change_is_changed_between_blocks_alone(self) -> None:
+        plan = example_plan()
+        factors = tuple(replace(one, hard_to_change=one.variable == "size") for one in plan.factors)
+        request = request_for(replace(plan, factors=factors))
+        trials = self.design.plan_trials(request, np.random.default_rng(7)).trials
+        sizes: dict[int, set[float]] = {}
+        for trial in trials:
+            sizes.setdefault(trial.block, set()).add(trial.assignment.as_dict()["size"])
+        assert {len(levels) for levels in sizes.values()} == {1}
+        assert set.union(*sizes.values()) <= {4e6, 8e6}
+        assert len(sizes) < len(trials) / 2
+
+    def test_what_it_tells_is_sentences(self) -> None:
+        told = self.design.plan_trials(request_for(example_plan()), np.random.default_rng(7)).told
+        assert all(len(one) > 15 and "\n" not in one for one in told)
 
     def test_the_trials_are_plain_data(self) -> None:
         assert json.loads(json.dumps([asdict(trial) for trial in self.trials()]))[0]["trial"] == 1

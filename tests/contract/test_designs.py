@@ -7,6 +7,9 @@ import tomllib
 from pathlib import Path
 
 from insitu.orchestrator.design.factorial import Factorial
+from insitu.orchestrator.design.fractions import Fractional
+from insitu.orchestrator.design.latin import LatinHypercube
+from insitu.orchestrator.design.optimal import COptimal, DOptimal, IOptimal
 from tests.contract.design_contract import DesignContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][
@@ -16,6 +19,26 @@ REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_t
 
 class TestFactorial(DesignContract):
     design = Factorial()
+
+
+class TestFractional(DesignContract):
+    design = Fractional()
+
+
+class TestDOptimal(DesignContract):
+    design = DOptimal()
+
+
+class TestIOptimal(DesignContract):
+    design = IOptimal()
+
+
+class TestCOptimal(DesignContract):
+    design = COptimal()
+
+
+class TestLatinHypercube(DesignContract):
+    design = LatinHypercube()
 
 
 def test_every_registered_design_is_under_contract() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from insitu.orchestrator.design.factorial import Factorial, count_trials
-from insitu.orchestrator.design.protocol import design_names, find_design, replacement
+from insitu.orchestrator.design.protocol import Request, design_names, find_design, replacement
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan.types import Budget, DesignSpec, Factor, Plan
 from insitu.orchestrator.store.records import PlannedTrial
@@ -22,7 +22,7 @@ from tests.contract.design_contract import example_plan
 
 
 def planned(plan: Plan, seed: int = 7) -> tuple[PlannedTrial, ...]:
-    return Factorial().plan_trials(plan, np.random.default_rng(seed))
+    return Factorial().plan_trials(Request(plan), np.random.default_rng(seed)).trials
 
 
 @given(
@@ -120,14 +120,16 @@ def installed_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: someone-elses\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[insitu.designs]\nlatin = someone_elses:Latin\n")
-    (tmp_path / "someone_elses.py").write_text("class Latin:\n    def plan_trials(self, plan, rng): return ()\n")
+    (tmp_path / "someone_elses.py").write_text(
+        "class Latin:\n    def plan_trials(self, request, rng): return ()\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
 @pytest.mark.usefixtures("installed_plugin")
 def test_a_design_is_found_by_its_entry_point() -> None:
     assert "latin" in design_names()
-    assert find_design("latin").plan_trials(example_plan(), np.random.default_rng(1)) == ()
+    assert find_design("latin").plan_trials(Request(example_plan()), np.random.default_rng(1)) == ()  # type: ignore[comparison-overlap]
     with pytest.raises(InputError, match="unknown design 'latim'") as caught:
         find_design("latim")
     assert caught.value.hint == "did you mean 'latin'?"

@@ -63,7 +63,7 @@ def test_every_yaml_file_that_a_page_spells_out_loads(page: Path, tmp_path: Path
         elif "\nnodes:" in text:
             load_inventory(tmp_path / name, SETTABLE)
         else:
-            plan = load_plan(tmp_path / name, settable=SETTABLE, designs=("factorial",))
+            plan = load_plan(tmp_path / name, settable=SETTABLE, designs=("factorial", "sequential"))
             check_against(plan, build_blueprint(plan.model))
 
 

@@ -131,3 +131,23 @@ def test_leaving_out_a_trial_moves_the_parameters_by_as_much_as_is_said() -> Non
     for left_out in (0, 7, 23):
         kept = np.delete(np.arange(24), left_out)
         assert moves[left_out] == pytest.approx(by_hand(kept) - by_hand(np.arange(24)), rel=1e-6)
+
+
+def test_blocks_have_offsets_where_there_are_enough_of_them() -> None:
+    law = made("c + a * x", method=Method.MIXED)
+    blocks = (NODES + 1).tolist()
+    by_block = solve(law.task({"x": X}, by_node(), blocks=blocks))
+    node_by_node = solve(law.task({"x": X}, by_node(), nodes=[f"n{n}" for n in NODES]))
+    assert by_block.values == pytest.approx(node_by_node.values, rel=1e-6)
+    assert by_block.covariance == pytest.approx(node_by_node.covariance, rel=1e-4)
+    (kind,) = by_block.groups
+    assert (kind.kind, kind.count) == ("block", 6)
+    few = solve(law.task({"x": X}, by_node(), blocks=np.repeat([1, 2, 3], 16).tolist()))
+    assert few.groups == ()
+
+
+def test_blocks_that_are_the_nodes_count_once() -> None:
+    law = made("c + a * x", method=Method.MIXED)
+    nodes, blocks = [f"n{n}" for n in NODES], (NODES + 1).tolist()
+    found = solve(law.task({"x": X}, by_node(), nodes=nodes, blocks=blocks))
+    assert [one.kind for one in found.groups] == ["node"]

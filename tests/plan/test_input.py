@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.orchestrator.design.factorial import Factorial
+from insitu.orchestrator.design.protocol import Request
 from insitu.orchestrator.plan.loading import load_plan
 from insitu.orchestrator.plan.types import Budget
 from tests.plan.texts import MODEL, PLAN, SETTABLE, changed
@@ -29,7 +30,11 @@ def test_levels_have_names_and_the_first_is_that_of_baseline_trials(tmp_path: Pa
     (tmp_path / "model.yaml").write_text(WITH_CACHE)
     plan = load_plan(tmp_path / "plan.yaml", settable=SETTABLE)
     assert plan.factors[0].levels == (1.0, 0.5, 0.0)
-    trials = Factorial().plan_trials(dataclasses.replace(plan, budget=Budget()), np.random.default_rng(1))
+    trials = (
+        Factorial()
+        .plan_trials(Request(dataclasses.replace(plan, budget=Budget())), np.random.default_rng(1))
+        .trials
+    )
     baselines = {trial.assignment.as_dict()["cached"] for trial in trials if trial.baseline}
     assert baselines == {1.0}
     assert {trial.assignment.as_dict()["cached"] for trial in trials} == {1.0, 0.5, 0.0}

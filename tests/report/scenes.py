@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from experiments.simulated import Truth
 from insitu.orchestrator.causal.target import target_of
+from insitu.orchestrator.cli import results
 from insitu.orchestrator.estimation.analysis import analyse
 from insitu.orchestrator.estimation.answer import Answer, answer
 from insitu.orchestrator.plan.goals import EffectGoal
@@ -15,6 +21,7 @@ from insitu.orchestrator.plan.types import Factor, Variable
 from insitu.orchestrator.report.summary import Summary, summarise
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial, TrialState
+from tests import simulated_runs
 from tests.standins import SORT, sort_trials
 
 GOAL = EffectGoal(cause="cpu_cores", outcome="runtime", relative_half_width=0.1)
@@ -116,3 +123,33 @@ def hostile_summary() -> Summary:
     blueprint = replace(SORT, laws={"runtime": law}, variables={**SORT.variables, HOSTILE: extra})
     meta = {"name": HOSTILE, "status": HOSTILE, HOSTILE: HOSTILE, "reason": "</script>" + HOSTILE}
     return summarise(blueprint, trials, analyse(blueprint, trials, GOAL), meta, GOAL)
+
+
+def simulated_summary(goal: str, truth: Truth = simulated_runs.truth, trials: int = 16, **more: Any) -> Summary:
+    """Of a run that the loop executed on a simulated node."""
+    plan = simulated_runs.with_goal(goal).replace("trials: 60", f"trials: {trials}")
+    with tempfile.TemporaryDirectory(prefix="scene-") as folder:
+        return results.summary_of(simulated_runs.execute(Path(folder), plan, truth=truth, **more))
+
+
+@cache
+def narrowed_summary() -> Summary:
+    """Several looks, and a budget that is not enough."""
+    return simulated_summary("{effect: cores -> runtime, relative_half_width: 0.001}")
+
+
+@cache
+def ranking_summary() -> Summary:
+    return simulated_summary("{causes: runtime, relative_half_width: 0.1}")
+
+
+@cache
+def invalid_summary() -> Summary:
+    """No trial held its levels."""
+    return simulated_summary(simulated_runs.GOAL, trials=60, kind=simulated_runs.BrokenNode)
+
+
+@cache
+def rejected_summary() -> Summary:
+    """The law is wrong by more than the precision asked for."""
+    return simulated_summary("{effect: cores -> runtime, relative_half_width: 0.001}", simulated_runs.bent)

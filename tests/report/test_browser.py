@@ -16,6 +16,9 @@ from tests.report.scenes import (
     empty_summary,
     finished_summary,
     hostile_summary,
+    invalid_summary,
+    narrowed_summary,
+    ranking_summary,
     running_summary,
 )
 
@@ -94,7 +97,16 @@ def visit(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         each.page.close()
 
 
-SCENES = [finished_summary, bent_summary, running_summary, empty_summary, hostile_summary]
+SCENES = [
+    finished_summary,
+    bent_summary,
+    running_summary,
+    empty_summary,
+    hostile_summary,
+    narrowed_summary,
+    ranking_summary,
+    invalid_summary,
+]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
@@ -119,6 +131,36 @@ def test_plots_are_drawn(visit: Open) -> None:
     assert page.locator("#observed svg.main-svg .points path").count() == 26
     assert page.locator("#residuals svg.main-svg .points path").count() == 26
     assert page.locator(".graph .edge").count() == 3
+
+
+def test_the_looks_are_drawn_with_what_was_asked(visit: Open) -> None:
+    summary = narrowed_summary()
+    page = visit(summary).page
+    assert page.locator("#narrowing .points path").count() == len(summary.looks)
+    assert page.locator("#narrowing .annotation-text").inner_html() == "asked: ± 0.1 %"
+    assert page.locator("#forest").count() == 0
+
+
+def test_causes_stand_side_by_side_the_largest_first(visit: Open) -> None:
+    page = visit(ranking_summary()).page
+    ticks = page.locator("#forest .ytick text").all_text_contents()
+    assert [text.replace("from", " ").split()[0] for text in ticks] == ["cores", "size", "disk_kind"]
+    assert page.locator("#forest .points path").count() == 3
+
+
+def test_categories_have_no_curve_between_them(visit: Open) -> None:
+    page = visit(ranking_summary()).page
+    page.select_option("#factor", label="disk_kind")
+    page.wait_for_function("document.querySelector('#dose .xtitle').textContent === 'disk_kind'")
+    assert page.locator("#dose .xtick text").all_text_contents() == ["ssd", "hdd"]
+    assert page.locator("#dose path.js-line").count() == 0
+
+
+def test_residuals_can_be_seen_in_order(visit: Open) -> None:
+    page = visit(finished_summary()).page
+    assert page.locator("#residuals .xtitle").inner_html() == "fitted runtime (s)"
+    page.select_option("#against", value="trial")
+    page.wait_for_function("document.querySelector('#residuals .xtitle').textContent === 'trial'")
 
 
 def test_the_factor_can_be_chosen(visit: Open) -> None:

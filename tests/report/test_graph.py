@@ -1,3 +1,5 @@
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +41,20 @@ def test_a_long_edge_passes_beside_the_nodes_between() -> None:
     long_path = next(edge.path for edge in layout.edges if edge.effect == "c" and edge.cause == "a")
     passage = float(long_path.split("L")[1].split("C")[0].split(",")[1])
     assert abs(passage - middle) >= NODE_HEIGHT
+
+
+def test_hidden_causes_are_arcs_within_the_picture_and_move_nobody() -> None:
+    edges = [EdgeSummary("a", "c"), EdgeSummary("b", "c")]
+    plain = lay_out(["a", "b", "c"], edges)
+    layout = lay_out(["a", "b", "c"], edges, [("c", "a"), ("a", "b")])
+    assert [(arc.cause, arc.effect) for arc in layout.arcs] == [("c", "a"), ("a", "b")]
+    lower = layout.height - plain.height
+    assert lower > 0
+    assert [(node.x, node.y - lower) for node in layout.nodes] == [(node.x, node.y) for node in plain.nodes]
+    for arc in layout.arcs:
+        numbers = [float(number) for number in re.findall(r"-?\d+", arc.path)]
+        assert all(0 <= x <= layout.width for x in numbers[::2])
+        assert all(0 <= y <= layout.height for y in numbers[1::2])
 
 
 def test_nothing_is_laid_out_for_nothing() -> None:

@@ -165,6 +165,8 @@ def test_effects_are_told_in_the_direction_of_growth() -> None:
         (2.5e-9, 1e-10, "2.5e-09"),
         (3.14159, 0.0, "3.142"),
         (float("inf"), 1.0, "inf"),
+        (-0.001, 0.36, "0.00"),
+        (-0.5, 0.25, "-0.50"),
     ],
 )
 def test_numbers_carry_the_digits_that_their_uncertainty_allows(value: float, half: float, text: str) -> None:

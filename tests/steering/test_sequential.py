@@ -16,16 +16,17 @@ from insitu.injectors.confinement import NO_CAPS
 from insitu.injectors.demand import Demand
 from insitu.orchestrator import experiment, loop
 from insitu.orchestrator.causal.graph import Blueprint
+from insitu.orchestrator.design.controls import count_checks
 from insitu.orchestrator.errors import FaultyFile
 from insitu.orchestrator.estimation.answer import Answer
 from insitu.orchestrator.execution.orders import TrialOrder, TrialOutcome
 from insitu.orchestrator.plan.blast_radius import allowed
 from insitu.orchestrator.plan.types import Plan
 from insitu.orchestrator.radius import Radius
-from insitu.orchestrator.steering.choice import answer_of, most_trials
+from insitu.orchestrator.steering.choice import answer_of, course_of, most_trials
 from insitu.orchestrator.steering.endings import Ending, Outcome
 from insitu.orchestrator.steering.sequential import given_up
-from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial, TrialState
+from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, Purpose, StoredTrial, TrialState
 from insitu.orchestrator.store.run import RunStore
 from tests import plans
 from tests.injectors import nodes
@@ -122,6 +123,22 @@ def test_batches_are_blocks_and_one_trial_in_seven_is_a_check(run: Run) -> None:
     assert set(blocks) == set(range(1, max(blocks) + 1))
     at_rest = [trial for trial in ended.trials if trial.planned.baseline]
     assert 1 <= len(at_rest) <= 0.2 * len(ended.trials)
+    purposes = [trial.planned.purpose for trial in ended.trials]
+    checks = [purpose for purpose in purposes if purpose is not Purpose.INFORMING]
+    assert len(checks) == count_checks(len(purposes))
+    assert set(checks) == {Purpose.CONTROL, Purpose.REPLICATE, Purpose.CENTRE}
+    assert all(one.planned.baseline for one in ended.trials if one.planned.purpose is Purpose.CONTROL)
+
+
+def test_the_course_ends_with_the_answer_and_has_the_looks_that_ended_it(run: Run) -> None:
+    ended = run(with_goal("{effect: cores -> runtime, relative_half_width: 0.03}"))
+    course = course_of(ended.plan, ended.blueprint, ended.trials)
+    assert len(course) == max(trial.planned.block for trial in ended.trials)
+    assert course[-1].answer == ended.answer
+    assert course[-1].trials == len(ended.trials)
+    assert all(max(look.half_widths) > 0.03 for look in course[:-1])
+    waiting = [*ended.trials[:-1], StoredTrial(ended.trials[-1].planned, TrialState.PLANNED)]
+    assert course_of(ended.plan, ended.blueprint, waiting) == course[:-1]
 
 
 def test_the_budget_of_trials(run: Run) -> None:
@@ -129,7 +146,7 @@ def test_the_budget_of_trials(run: Run) -> None:
     ended = run(plan)
     assert ended.outcome.ending is Ending.BUDGET
     assert len(ended.trials) == 17
-    assert "the goal asks for ± 0.1%" in ended.outcome.text
+    assert "the goal asks for ± 0.1 %" in ended.outcome.text
     assert "larger `budget`" in ended.outcome.next_step
 
 

@@ -24,6 +24,7 @@ from insitu.orchestrator.store.records import (
     LevelRecord,
     LevelVerdict,
     PlannedTrial,
+    Purpose,
     StoredTrial,
     TrialEvent,
     TrialRecord,
@@ -108,6 +109,23 @@ def test_a_run_of_before_trials_had_events_is_read_and_continued(store: RunStore
         assert again is not None
         assert again.events == record.events
         assert [event.text for event in writing.events()] == ["old"]
+
+
+def test_what_a_trial_is_for_is_kept_and_missing_in_runs_of_before(store: RunStore) -> None:
+    trials = sort_trials(np.random.default_rng(1))[:3]
+    purposes = (Purpose.INFORMING, None, Purpose.CENTRE)
+    planned = [replace(one.planned, purpose=purpose) for one, purpose in zip(trials, purposes, strict=True)]
+    store.plan_trials(planned)
+    assert [trial.planned for trial in store.trials()] == planned
+    store.close()
+    old = sqlite3.connect(store.directory / "run.db")
+    old.execute("ALTER TABLE trials DROP COLUMN purpose")
+    old.close()
+    with RunStore.open(store.directory, read_only=True) as reading:
+        assert [trial.planned.purpose for trial in reading.trials()] == [None, None, None]
+    with RunStore.open(store.directory) as writing:
+        writing.add(replace(planned[2], trial=4))
+        assert writing.trials()[3].planned.purpose is Purpose.CENTRE
 
 
 numbers = st.floats(allow_nan=False)

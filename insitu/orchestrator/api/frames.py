@@ -25,8 +25,8 @@ def trials_frame(trials: Sequence[StoredTrial], variables: Mapping[str, Variable
     Returns
     -------
     pandas.DataFrame
-        ``state``, ``block``, ``baseline``, ``replaces``, ``node``, ``started_at``, ``reasons``; each variable by
-        its name, as achieved or measured; ``requested.<variable>``; ``measured.<measurement>``;
+        ``state``, ``block``, ``baseline``, ``replaces``, ``purpose``, ``node``, ``started_at``, ``reasons``; each
+        variable by its name, as achieved or measured; ``requested.<variable>``; ``measured.<measurement>``;
         ``host.<quantity>``. A variable with categories has their words.
     """
     rows = []
@@ -38,6 +38,7 @@ def trials_frame(trials: Sequence[StoredTrial], variables: Mapping[str, Variable
             "block": trial.planned.block,
             "baseline": trial.planned.baseline,
             "replaces": trial.planned.replaces,
+            "purpose": "" if trial.planned.purpose is None else trial.planned.purpose.value,
             "node": record.node if record is not None else None,
             "started_at": pd.Timestamp(record.started_at, unit="s", tz="UTC") if record is not None else pd.NaT,
             "reasons": "; ".join(record.reasons) if record is not None else "",

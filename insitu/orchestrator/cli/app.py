@@ -27,8 +27,9 @@ from insitu.orchestrator.cli import (
 app = typer.Typer(
     help="Active-intervention experiments on real programs: hold a resource at a level, verify that it was "
     "held, refit the law, answer what-if questions with intervals.",
-    epilog="Exit codes: 0 done, 1 ended without reaching the goal, 2 the input is wrong, 3 this machine cannot "
-    "do it, 4 a node may be dirty (run: insitu recover).",
+    epilog="Run directories, variables and trials complete in the shell after: insitu --install-completion. "
+    "Exit codes: 0 done, 1 ended without reaching the goal, 2 the input is wrong, 3 this machine cannot do it, "
+    "4 a node may be dirty (run: insitu recover).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -29,11 +29,16 @@ def check(
         ),
     ] = None,
     inventory: machine.Inventoried = None,
+    like: Annotated[
+        Path | None,
+        typer.Option("--like", help="An earlier run: its noise and durations.", show_default="none"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a plan and its model against this machine, and show the trials; executes no subject."""
     from insitu.orchestrator import experiment
     from insitu.orchestrator.doubts import doubts_of
+    from insitu.orchestrator.plan.types import SEQUENTIAL
     from insitu.orchestrator.reasoning import reason_about
     from insitu.orchestrator.report.wording import count
 
@@ -46,24 +51,30 @@ def check(
         limited = limits.limits_of(prepared, folder)
         machine.try_sandbox(folder)
     doubts = (*doubts_of(prepared, inventoried), *limits.doubts(limited))
-    trials = experiment.design_trials(prepared.plan, blueprint)
+    design = experiment.design_of(prepared.plan, blueprint)
+    trials = design.trials
     reasoning = reason_about(prepared.plan, blueprint)
     sentences = reasoning.sentences if reasoning is not None else ()
-    foreseen = previews.preview(prepared)
-    expected = machine.expected_duration(prepared, runs, len(trials) if foreseen is None else foreseen.most)
+    alike = previews.trials_like(like)
+    foreseen = previews.preview(prepared, trials, alike)
+    fixed = loaded.design.kind != SEQUENTIAL
+    most = len(trials) if fixed else prepared.most_trials
+    expected = machine.expected_duration(prepared, runs, most, previews.seconds_of(foreseen, alike, most))
     if as_json:
         document = _document(prepared, trials, limited, expected, doubts)
         document["reasoning"] = list(sentences)
-        document["preview"] = previews.document(foreseen) if foreseen is not None else None
+        document["design"] = list(design.told)
+        document["preview"] = previews.document(foreseen)
         typer.echo(json.dumps(document, allow_nan=False))
         return
-    ahead = previews.lines(foreseen, prepared.plan) if foreseen else ()
-    _show(prepared, trials, limited, expected, sentences, ahead)
+    ahead = (*design.told, *previews.lines(foreseen, prepared.plan))
+    more = "" if fixed else " before the first look"
+    _show(prepared, trials, more, limited, expected, (*sentences, *ahead))
     for doubt in doubts:
         typer.echo(f"warning: {doubt}")
     found = count(len(doubts), "warning") if doubts else "nothing wrong found"
     command = shlex.join(["insitu", "run", str(plan), *_options(out, inventory, loaded.name)])
-    trials_text = count(len(trials), "trial") if foreseen is None else f"at most {count(foreseen.most, 'trial')}"
+    trials_text = count(len(trials), "trial") if fixed else f"at most {count(most, 'trial')}"
     typer.echo(f"{found}; {trials_text} would run with: {command}")
 
 
@@ -109,31 +120,28 @@ def _document(
 def _show(
     prepared: Experiment,
     trials: Sequence[PlannedTrial],
+    more: str,
     limited: limits.Limits,
     expected: Expected,
-    reasoning: Sequence[str],
-    foreseen: Sequence[str],
+    told: Sequence[str],
 ) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from insitu.orchestrator.units import format_quantity
-
-    units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
+    variables = prepared.blueprint.variables
     console = Console(highlight=False)
-    more = " before the first look" if foreseen else ""
     console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials{more}, {expected.text}")
-    for told in (*reasoning, *foreseen):
-        console.print(Text.assemble("  ", told), soft_wrap=True)
+    for line in told:
+        console.print(Text.assemble("  ", line), soft_wrap=True)
     for capability in prepared.capabilities:
         weak = f" (weaker: {capability.reason}; {capability.remedy})" if capability.weaker else ""
         console.print(Text.assemble(f"  {capability.variable} by {capability.mechanism}", (weak, "yellow")))
     for left in prepared.left_unset:
         what = (f"{left.variable} is left as it is: {left.reason}", "yellow")
         console.print(Text.assemble("  ", what, f"\n    to set it: {left.remedy}"))
-    for line in limits.lines(limited):
-        console.print(Text.assemble("  ", line), soft_wrap=True)
+    for limit in limits.lines(limited):
+        console.print(Text.assemble("  ", limit), soft_wrap=True)
     table = Table(box=None, header_style="bold")
     table.add_column("trial", justify="right")
     table.add_column("block", justify="right")
@@ -143,6 +151,6 @@ def _show(
     table.add_column("")
     for trial in trials:
         levels = trial.assignment.as_dict()
-        shown = [format_quantity(levels[name], units[name]) for name in names]
+        shown = [variables[name].spell(levels[name]) for name in names]
         table.add_row(str(trial.trial), str(trial.block), *shown, "baseline" if trial.baseline else "")
     console.print(table)

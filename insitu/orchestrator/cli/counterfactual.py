@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from insitu.orchestrator.cli import completion
+
 
 def counterfactual(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
-    trial: Annotated[int, typer.Option("--trial", metavar="N", help="The trial's number.", show_default=False)],
+    run: completion.Run,
+    trial: Annotated[
+        int,
+        typer.Option(
+            "--trial",
+            metavar="N",
+            help="The trial's number.",
+            show_default=False,
+            autocompletion=completion.trials,
+        ),
+    ],
     do: Annotated[
         list[str],
         typer.Option(
@@ -18,11 +28,17 @@ def counterfactual(
             metavar="VARIABLE=LEVEL",
             help="What would have been otherwise, as in --do cpu_cores=0.8; repeatable.",
             show_default=False,
+            autocompletion=completion.assignments,
         ),
     ],
     ask: Annotated[
         str | None,
-        typer.Option(help="The variable to ask about.", show_default="the outcome of the plan's goal"),
+        typer.Option(
+            metavar="VARIABLE",
+            help="The variable to ask about.",
+            show_default="the outcome of the plan's goal",
+            autocompletion=completion.outcomes,
+        ),
     ] = None,
     extrapolate: Annotated[
         bool, typer.Option("--extrapolate", help="Answer outside the data's support, too, and say so.")

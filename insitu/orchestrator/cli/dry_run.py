@@ -110,10 +110,8 @@ def _lines(prepared: Experiment, rehearsal: Rehearsal, limited: limits.Limits) -
 
 
 def _trial(prepared: Experiment, rehearsal: Rehearsal, steps: TrialSteps) -> Iterator[str]:
-    from insitu.orchestrator.units import format_quantity
-
-    units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
-    levels = ", ".join(f"{name} {format_quantity(level, units[name])}" for name, level in steps.assignment)
+    variables = prepared.blueprint.variables
+    levels = ", ".join(f"{name} {variables[name].spell(level)}" for name, level in steps.assignment)
     which = ("trial " if len(steps.trials) == 1 else "trials ") + ", ".join(map(str, steps.trials))
     yield ""
     yield f"{which}: {levels}"

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from insitu.orchestrator.cli import completion
+
 
 def effect(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
-    cause: Annotated[str, typer.Argument(help="The variable that is changed.", show_default=False)],
+    run: completion.Run,
+    cause: Annotated[
+        str,
+        typer.Argument(
+            help="The variable that is changed.", show_default=False, autocompletion=completion.variables
+        ),
+    ],
     outcome: Annotated[
         str | None,
-        typer.Argument(help="The variable that follows.", show_default="the outcome of the plan's goal"),
+        typer.Argument(
+            help="The variable that follows.",
+            show_default="the outcome of the plan's goal",
+            autocompletion=completion.outcomes,
+        ),
     ] = None,
     low: Annotated[
         str | None,
@@ -30,6 +40,7 @@ def effect(
             metavar="VARIABLE=LEVEL",
             help="Where another variable stands; repeatable.",
             show_default="the baseline",
+            autocompletion=completion.assignments,
         ),
     ] = None,
     draws: Annotated[

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from insitu.orchestrator.cli import completion
+
 
 def elasticity(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
-    cause: Annotated[str, typer.Argument(help="The variable that grows by one percent.", show_default=False)],
+    run: completion.Run,
+    cause: Annotated[
+        str,
+        typer.Argument(
+            help="The variable that grows by one percent.", show_default=False, autocompletion=completion.variables
+        ),
+    ],
     outcome: Annotated[
         str | None,
-        typer.Argument(help="The variable that follows.", show_default="the outcome of the plan's goal"),
+        typer.Argument(
+            help="The variable that follows.",
+            show_default="the outcome of the plan's goal",
+            autocompletion=completion.outcomes,
+        ),
     ] = None,
     at: Annotated[
         list[str] | None,
@@ -22,6 +32,7 @@ def elasticity(
             metavar="VARIABLE=LEVEL",
             help="Where a variable stands, the cause included; repeatable.",
             show_default="the baseline",
+            autocompletion=completion.assignments,
         ),
     ] = None,
     extrapolate: Annotated[

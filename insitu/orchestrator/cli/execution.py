@@ -74,7 +74,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
         store.reset_running()
         if (ended := _ended(plan, blueprint, store)) is not None:
             if not _has_results(store):  # killed after the last trial, or no space was left for them
-                _store_results(store, ended)
+                store_results(store, ended)
             why = f": {ended.text}" if ended.text else ""
             typer.echo(f"nothing left to execute in {directory}{why}")
             typer.echo(f"see it with: insitu show {directory}")
@@ -133,6 +133,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     from insitu.orchestrator.plan.blast_radius import UNITS
     from insitu.orchestrator.radius import refuse_crowd
     from insitu.orchestrator.report.terminal import print_summary
+    from insitu.orchestrator.steering.endings import Ending
     from insitu.orchestrator.units import format_quantity
 
     directory = store.directory
@@ -170,8 +171,8 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
         raise
     finally:
         _remove_if_empty(workspace)
-    summary = _store_results(store, outcome)
-    print_summary(summary)
+    summary = store_results(store, outcome)
+    print_summary(summary, ending=outcome.ending is Ending.REACHED)
     typer.echo(f"run:    {directory}")
     typer.echo(f"report: {directory / 'report.html'}")
     _conclude(prepared.plan, outcome, summary, directory)
@@ -188,13 +189,14 @@ def _require_nothing_held(run_id: str) -> None:
         raise NodeDirty(f"{what}: {', '.join(left)}", hint="insitu recover")
 
 
-def _store_results(store: RunStore, outcome: Outcome) -> Summary:
+def store_results(store: RunStore, outcome: Outcome) -> Summary:
     """Write what a run has found, which shows how it ended; that this is done is stored last."""
     from insitu.orchestrator.cli import results
 
     store.set_meta(_RESULTS_WRITTEN, False)
     store.set_meta("status", outcome.ending.value)
     store.set_meta("reason", outcome.text)
+    store.set_meta("next_step", _advice(outcome, store.directory))
     store.set_meta("finished_at", time.time())
     store.export_samples()
     summary = results.write_results(store)
@@ -207,13 +209,7 @@ def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -
     from insitu.orchestrator.errors import Aborted, GoalNotReached, NotIdentified
     from insitu.orchestrator.steering.endings import Ending
 
-    hints = {
-        Ending.BUDGET: "see the reasons above; a quieter machine, or a new run with a larger `budget`, may help",
-        Ending.SUBJECT_FAILED: _remedy(outcome.text),
-        Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
-        Ending.INVALID: "see the reasons above; a quieter machine, other levels or a larger blast radius may help",
-    }
-    hint = outcome.next_step or hints.get(outcome.ending)
+    hint = _advice(outcome, directory) or None
     if outcome.ending is Ending.ABORTED:
         raise Aborted(outcome.text, hint=hint)
     if outcome.ending is Ending.REACHED:
@@ -225,11 +221,26 @@ def _conclude(plan: Plan, outcome: Outcome, summary: Summary, directory: Path) -
     asked = plan.goal.relative_half_width if plan.goal is not None else None
     if asked is not None and summary.answer is not None and summary.answer.half_width > asked:
         what = "the effect" if isinstance(plan.goal, EffectGoal) else "what the goal asks for"
+        in_blocks = plan.design.kind in ("factorial", "fractional")
         raise GoalNotReached(
             f"{what} is known to {summary.answer.half_width:.0%} only, not to the {asked:.0%} asked for",
-            hint="raise `design.replicates`, or have the trials chosen: `design: {kind: sequential}`",
+            hint=f"raise `design.{'replicates' if in_blocks else 'trials'}`, have the trials chosen "
+            f"(`design: {{kind: sequential}}`), or go on from this run: `design: {{augment: {directory}}}`",
             reason="budget",
         )
+
+
+def _advice(outcome: Outcome, directory: Path) -> str:
+    """What the user can do next; empty where nothing is left to do."""
+    from insitu.orchestrator.steering.endings import Ending
+
+    hints = {
+        Ending.BUDGET: "see the reasons above; a quieter machine, or a new run with a larger `budget`, may help",
+        Ending.SUBJECT_FAILED: _remedy(outcome.text),
+        Ending.ABORTED: f"when the node is well again: insitu resume {directory}",
+        Ending.INVALID: "see the reasons above; a quieter machine, other levels or a larger blast radius may help",
+    }
+    return outcome.next_step or hints.get(outcome.ending, "")
 
 
 def _remedy(failure: str) -> str:

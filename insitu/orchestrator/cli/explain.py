@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from insitu.orchestrator.cli import completion
+
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
-    trial: Annotated[int, typer.Option("--trial", metavar="N", help="The trial's number.", show_default=False)],
+    run: completion.Run,
+    trial: Annotated[
+        int,
+        typer.Option(
+            "--trial",
+            metavar="N",
+            help="The trial's number.",
+            show_default=False,
+            autocompletion=completion.trials,
+        ),
+    ],
     ask: Annotated[
         str | None,
-        typer.Option(help="The variable to explain.", show_default="the outcome of the plan's goal"),
+        typer.Option(
+            metavar="VARIABLE",
+            help="The variable to explain.",
+            show_default="the outcome of the plan's goal",
+            autocompletion=completion.outcomes,
+        ),
     ] = None,
     against: Annotated[
         list[str] | None,
@@ -22,6 +37,7 @@ def explain(
             metavar="VARIABLE=LEVEL",
             help="Compare with this level of a variable; repeatable.",
             show_default="the baseline",
+            autocompletion=completion.assignments,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,

@@ -169,11 +169,16 @@ class Expected:
     text: str
 
 
-def expected_duration(experiment: Experiment, runs: Path, trials: int) -> Expected:
-    """From the newest earlier run of the same plan and model under `runs`, else from the plan's limits."""
+def expected_duration(
+    experiment: Experiment, runs: Path, trials: int, foreseen_s: float | None = None
+) -> Expected:
+    """As foreseen, else from the newest earlier run of the same plan and model under `runs`, else a bound."""
     bound = _START_S + trials * experiment.plan.guards.trial_timeout_s
     if experiment.plan.budget.time_s is not None:
         bound = min(bound, _START_S + experiment.plan.budget.time_s)
+    if foreseen_s is not None:
+        seconds = min(_START_S + foreseen_s, bound)
+        return Expected(seconds, bound, f"about {seconds:.0f} s (by what is known), at most {bound:.0f} s")
     earlier = _earlier_durations(experiment, runs)
     if earlier:
         seconds = _START_S + trials * sum(earlier) / len(earlier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.loop import Watcher
+    from insitu.orchestrator.plan.types import Variable
     from insitu.orchestrator.store.ledger import Ledger
     from insitu.orchestrator.store.records import PlannedTrial, TrialRecord
 
@@ -25,7 +26,8 @@ def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
     from rich.console import Console
     from rich.text import Text
 
-    units = {name: variable.unit for name, variable in prepared.blueprint.variables.items()}
+    from insitu.orchestrator.plan.types import SEQUENTIAL
+
     console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     for left in prepared.left_unset:
         what = (f"{left.variable} is left as it is:", "yellow")
@@ -35,10 +37,11 @@ def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
             what = (f"{capability.variable} by {capability.mechanism} only:", "yellow")
             console.print(Text.assemble(what, f" {capability.reason}\n  {capability.remedy}"))
     if quiet or not console.is_terminal:
-        yield _Lines(console, units)
+        yield _Lines(console, prepared.blueprint.variables)
         return
     with _bar(console) as bar:
-        yield _Live(console, units, bar)
+        until = "to the next look" if prepared.plan.design.kind == SEQUENTIAL else "left"
+        yield _Live(console, prepared.blueprint.variables, bar, until)
 
 
 def _bar(console: Console) -> Progress:
@@ -58,9 +61,9 @@ def _bar(console: Console) -> Progress:
 class _Lines:
     """One line per finished trial."""
 
-    def __init__(self, console: Console, units: dict[str, str]) -> None:
+    def __init__(self, console: Console, variables: Mapping[str, Variable]) -> None:
         self._console = console
-        self._units = units
+        self._variables = variables
         self._levels = ""
 
     def stage(self, text: str) -> None:
@@ -68,9 +71,12 @@ class _Lines:
 
         self._console.print(Text(text, "dim"))
 
+    def looked(self, text: str) -> None:
+        self.stage(text)
+
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         del ledger
-        self._levels = _levels(planned, self._units)
+        self._levels = _levels(planned, self._variables)
 
     def ended(self, record: TrialRecord, ledger: Ledger) -> None:
         from rich.text import Text
@@ -80,11 +86,18 @@ class _Lines:
 
 
 class _Live:
-    """A bar with elapsed and remaining time and the trial at hand; bad trials stay above it."""
+    """A bar with elapsed and remaining time and the trial at hand; bad trials and looks stay above it.
 
-    def __init__(self, console: Console, units: dict[str, str], bar: Progress) -> None:
+    Parameters
+    ----------
+    until
+        What the remaining time is until.
+    """
+
+    def __init__(self, console: Console, variables: Mapping[str, Variable], bar: Progress, until: str) -> None:
+        self._until = until
         self._console = console
-        self._units = units
+        self._variables = variables
         self._bar = bar
         self._task: TaskID = bar.add_task("", total=None, remaining="")
         self._begin: float | None = None
@@ -93,9 +106,14 @@ class _Live:
     def stage(self, text: str) -> None:
         self._bar.update(self._task, description=text)
 
+    def looked(self, text: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(text, "dim"))
+
     def started(self, planned: PlannedTrial, ledger: Ledger) -> None:
         self._begin = self._begin or time.monotonic()
-        text = f"trial {planned.trial}: {_levels(planned, self._units)}"
+        text = f"trial {planned.trial}: {_levels(planned, self._variables)}"
         self._bar.update(self._task, completed=ledger.valid, total=ledger.total, description=text)
 
     def ended(self, record: TrialRecord, ledger: Ledger) -> None:
@@ -105,21 +123,23 @@ class _Live:
 
         self._executed += 1
         left_s = (ledger.total - ledger.valid) * (time.monotonic() - (self._begin or 0.0)) / self._executed
-        self._bar.update(self._task, completed=ledger.valid, remaining=f"{left_s:.0f} s left")
+        self._bar.update(self._task, completed=ledger.valid, remaining=f"{left_s:.0f} s {self._until}")
         if record.state is not TrialState.VALID:
             self._console.print(Text.assemble(f"trial {record.trial}: ", _result(record)))
 
 
-def _levels(planned: PlannedTrial, units: dict[str, str]) -> str:
-    from insitu.orchestrator.units import format_quantity
-
+def _levels(planned: PlannedTrial, variables: Mapping[str, Variable]) -> str:
     if planned.baseline:
         return "baseline"
-    return ", ".join(
-        f"{name} {format_quantity(level, units[name])}"
+    from insitu.orchestrator.store.records import Purpose
+
+    levels = ", ".join(
+        f"{name} {variables[name].spell(level)}"
         for name, level in planned.assignment.levels
         if math.isfinite(level)
     )
+    checks = planned.purpose is not None and planned.purpose is not Purpose.INFORMING
+    return f"{levels} ({planned.purpose})" if checks else levels
 
 
 def _result(record: TrialRecord) -> Text:

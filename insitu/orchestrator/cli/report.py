@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from insitu.orchestrator.cli import completion
+
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    run: completion.Run,
     out: Annotated[
         Path | None, typer.Option("--out", help="File to write.", show_default="RUN/report.html")
     ] = None,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from insitu.orchestrator.cli import machine
+from insitu.orchestrator.cli import completion, machine
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    run: completion.Run,
     inventory: machine.Inventoried = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
 ) -> None:

@@ -8,13 +8,19 @@ from typing import Annotated
 
 import typer
 
+from insitu.orchestrator.cli import completion
+
 
 def show(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    run: completion.Run,
     compare: Annotated[
         Path | None,
         typer.Option(
-            "--compare", metavar="RUN2", help="Show which laws differ in another run.", show_default=False
+            "--compare",
+            metavar="RUN2",
+            help="Show which laws differ in another run.",
+            show_default=False,
+            autocompletion=completion.runs,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -22,13 +28,15 @@ def show(
     """Show the law, the estimates, the levels and the trials of a run; works while it executes.
 
     With --compare: which laws changed between two runs, by how much, and whether by more than noise.
+
+    For example: insitu show runs/sort --compare runs/sort-later
     """
     if compare is not None:
         _compare(run, compare, as_json=as_json)
         return
     from insitu.orchestrator.cli import results
 
-    summary = results.summary_of(run)
+    summary = results.summary_of(run, looks=as_json)
     if as_json:
         from insitu.orchestrator.report.document import run_document
 

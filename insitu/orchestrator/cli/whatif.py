@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from insitu.orchestrator.cli import completion
+
 
 def whatif(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    run: completion.Run,
     do: Annotated[
         list[str],
         typer.Option(
@@ -17,11 +18,17 @@ def whatif(
             metavar="VARIABLE=LEVEL",
             help="Set a variable, as in --do cpu_cores=0.3 or --do 'disk_read_rate=20 MB/s'; repeatable.",
             show_default=False,
+            autocompletion=completion.assignments,
         ),
     ],
     ask: Annotated[
         str | None,
-        typer.Option(help="The variable to predict.", show_default="the outcome of the plan's goal"),
+        typer.Option(
+            metavar="VARIABLE",
+            help="The variable to predict.",
+            show_default="the outcome of the plan's goal",
+            autocompletion=completion.outcomes,
+        ),
     ] = None,
     quantile: Annotated[
         list[float] | None,

@@ -1,8 +1,10 @@
 """Which trials to run, in which order, in which blocks; and when to stop.
 
-Public: `protocol` (``Design``, ``find_design``, ``design_names``, ``replacement``), `factorial` (``Factorial``,
-``count_trials``), and for trials that are chosen as they are needed `sequential` (``plan_batch``), `space`
-(``space_of``), `belief`, `looks`, `stopping` (``judge``) and `foresight` (``foresee``).
+Public: `protocol` (``Design``, ``Request``, ``Planned``, ``find_design``, ``design_names``, ``replacement``), the
+kinds `factorial`, `fractions`, `latin` and `optimal`, what they share: `space` (``space_of``), `situation`,
+`belief`, `layout` (``lay_out``), `setup`, `local`; what planned trials will tell: `expected`
+(``expected_from``); and for trials that are chosen as they are needed `sequential` (``plan_batch``), `looks`,
+`stopping` (``judge``) and `foresight` (``foresee``).
 
 The numbers behind, which know of rows of derivatives and not of plans: `criteria` (``d_optimal``, ``i_optimal``,
 ``c_optimal``, ``a_optimal``), `exchange`, `blocks` (``exchange_in_blocks``), `budgeted` (``exchange_within``),

@@ -24,12 +24,18 @@ class Belief:
         Standard deviation of one trial, relative to the mean where the law says so; 1 before any fit.
     levels
         Achieved levels of its parents in the trials that inform it, each of shape (n,).
+    known
+        Information that was there before these trials, shape (p, p); ``None`` without any.
+    untold
+        Whether the values are nobody's finding: neither trials nor an earlier run have told them.
     """
 
     law: Law
     values: Array
     noise: float
     levels: Mapping[str, Array]
+    known: Array | None = None
+    untold: bool = False
 
     def rows(self, levels: Mapping[str, Array]) -> Array:
         """Derivatives by the parameters over the noise, shape (n, p): what a trial at these levels tells."""
@@ -41,12 +47,13 @@ class Belief:
         return found
 
     def information(self) -> Array:
-        """Of the trials so far, shape (p, p)."""
+        """Of the trials so far and of what was known before, shape (p, p)."""
+        known = np.zeros((len(self.values), len(self.values))) if self.known is None else self.known
         if not any(len(level) for level in self.levels.values()):
-            return np.zeros((len(self.values), len(self.values)))
+            return known
         rows = self.rows(self.levels)
         rows = rows[np.isfinite(rows).all(axis=1)]
-        return rows.T @ rows
+        return known + rows.T @ rows
 
 
 def nominal(law: Law) -> Array:
@@ -90,7 +97,7 @@ def stacked_rows(composite: Composite, beliefs: Mapping[str, Belief], levels: Ma
 
 
 def stacked_information(composite: Composite, beliefs: Mapping[str, Belief]) -> Array:
-    """Of the trials so far, of all laws' parameters together: blocks along the diagonal."""
+    """What is known so far of all laws' parameters together: blocks along the diagonal."""
     sizes = [len(law.parameters) for law in composite.laws]
     whole = np.zeros((sum(sizes), sum(sizes)))
     for index, law in enumerate(composite.laws):

@@ -52,17 +52,20 @@ class Forecast:
         Parameters whose terms are not zero in every trial: those that a fit has.
     silent
         The others.
+    known
+        Parameters that an earlier run has told.
     """
 
     trials: int
     estimated: tuple[str, ...]
     silent: tuple[str, ...]
     confounded: tuple[Confounding, ...]
+    known: int = 0
 
     @property
     def missing_trials(self) -> int:
-        """How many more a fit needs: one more than it has parameters, for the intervals."""
-        return max(0, len(self.estimated) + 1 - self.trials)
+        """How many more a fit needs: one more than it has parameters to find, for the intervals."""
+        return max(0, max(0, len(self.estimated) - self.known) + 1 - self.trials)
 
     @property
     def can_be_fitted(self) -> bool:
@@ -70,7 +73,12 @@ class Forecast:
 
 
 def forecast(
-    law: Law, trials: Sequence[PlannedTrial], variables: Mapping[str, Variable], *, at_best: bool = False
+    law: Law,
+    trials: Sequence[PlannedTrial],
+    variables: Mapping[str, Variable],
+    *,
+    at_best: bool = False,
+    known: Array | None = None,
 ) -> Forecast:
     """Foresee what a fit of the law to these trials can tell apart.
 
@@ -82,18 +90,23 @@ def forecast(
     at_best
         What is not applied leaves its variable to the machine. Such a level is taken to be the same in all trials,
         or `at_best` to differ among them, and to be free of charge where it takes a term out of the law.
+    known
+        Rows that say what an earlier run has told of the parameters, shape (k, p), in units of a trial's noise.
     """
     matrix = _Matrix(law, trials, variables, at_best)
     rows = matrix.rows()
     counted = matrix.rows(unlimited=True) if at_best else rows
-    alive = np.count_nonzero(counted, axis=0) > 0
-    silent = np.count_nonzero(rows, axis=0) == 0
-    mixed = [one for one in mixed_columns(rows) if not silent[list(one)].any()] if len(rows) else []
+    told = np.zeros((0, len(law.parameters))) if known is None else known
+    alive = np.count_nonzero(np.vstack([counted, told]), axis=0) > 0
+    whole = np.vstack([rows, told])
+    silent = np.count_nonzero(whole, axis=0) == 0
+    mixed = [one for one in mixed_columns(whole) if not silent[list(one)].any()] if len(rows) else []
     return Forecast(
         trials=len(rows),
         estimated=_chosen(law.parameters, alive),
         silent=_chosen(law.parameters, silent),
         confounded=tuple(_confounding(matrix, one) for one in mixed),
+        known=len(told),
     )
 
 

@@ -6,11 +6,14 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
+from insitu.orchestrator.design.protocol import Planned, Request
 from insitu.orchestrator.errors import InputError
-from insitu.orchestrator.plan.types import Plan, Role
+from insitu.orchestrator.plan.types import Factor, Plan, Role
 from insitu.orchestrator.store.records import Assignment, PlannedTrial
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
 MAX_TRIALS = 100_000
@@ -30,23 +33,41 @@ class Factorial:
     chapter 4. Drift of the machine between blocks does not bias the comparison of levels.
     """
 
-    def plan_trials(self, plan: Plan, rng: np.random.Generator) -> tuple[PlannedTrial, ...]:
-        """Plan the trials, numbered from 1 in execution order; blocks count from 1 too.
+    def plan_trials(self, request: Request, rng: np.random.Generator) -> Planned:
+        """Plan the trials; blocks count from 1.
 
         Raises
         ------
         InputError
             If there are more trials than the budget (or `MAX_TRIALS`) allows.
         """
-        _check_budget(plan)
-        treatments = [(assignment, False) for assignment in assignments(plan)]
-        treatments += [(baseline(plan), True)] * plan.design.baseline_replicates
-        trials: list[PlannedTrial] = []
-        for block in range(1, plan.design.replicates + 1):
-            for index in rng.permutation(len(treatments)):
-                assignment, is_baseline = treatments[index]
-                trials.append(PlannedTrial(len(trials) + 1, block, assignment, baseline=is_baseline))
-        return tuple(trials)
+        plan = request.plan
+        check_budget(plan, [len(factor.levels) for factor in plan.factors])
+        return Planned(in_complete_blocks(plan, assignments(plan), rng))
+
+
+def in_complete_blocks(
+    plan: Plan, treatments: Sequence[Assignment], rng: np.random.Generator
+) -> tuple[PlannedTrial, ...]:
+    """Every treatment and the baseline trials in each block, in random order.
+
+    Where factors are hard to change, the trials of a block that share their levels follow each other, and are a
+    block of their own: a replacement of one of them joins them.
+    """
+    hard = [factor.variable for factor in hard_to_change(plan)]
+    whole = [(one, False) for one in treatments] + [(baseline(plan), True)] * plan.design.baseline_replicates
+    trials: list[PlannedTrial] = []
+    blocks = 0
+    for _ in range(plan.design.replicates):
+        groups: dict[tuple[float, ...], list[tuple[Assignment, bool]]] = {}
+        for index in rng.permutation(len(whole)):
+            levels = whole[index][0].as_dict()
+            groups.setdefault(tuple(levels[name] for name in hard), []).append(whole[index])
+        for group in groups.values():
+            blocks += 1
+            for one, is_baseline in group:
+                trials.append(PlannedTrial(len(trials) + 1, blocks, one, baseline=is_baseline))
+    return tuple(trials)
 
 
 def assignments(plan: Plan) -> list[Assignment]:
@@ -59,6 +80,11 @@ def assignments(plan: Plan) -> list[Assignment]:
     ]
 
 
+def hard_to_change(plan: Plan) -> tuple[Factor, ...]:
+    """Factors that are to change seldom; one that stands at one level does not change at all."""
+    return tuple(factor for factor in plan.factors if factor.hard_to_change and len(factor.levels) > 1)
+
+
 def baseline(plan: Plan) -> Assignment:
     """No intervention: throttles off, parameters at their first level."""
     rests = {factor.variable: _rest(plan, factor.variable) for factor in plan.factors}
@@ -68,7 +94,10 @@ def baseline(plan: Plan) -> Assignment:
 
 def count_trials(plan: Plan) -> int:
     """Number of trials of a plan, without making them."""
-    combinations = math.prod(len(factor.levels) for factor in plan.factors)
+    return _count(plan, math.prod(len(factor.levels) for factor in plan.factors))
+
+
+def _count(plan: Plan, combinations: int) -> int:
     return plan.design.replicates * (combinations + plan.design.baseline_replicates)
 
 
@@ -88,12 +117,19 @@ def left_alone(plan: Plan) -> tuple[tuple[str, float], ...]:
     return tuple((name, rest) for name, rest in rests.items() if rest is not None)
 
 
-def _check_budget(plan: Plan) -> None:
-    count, design = count_trials(plan), plan.design
+def check_budget(plan: Plan, levels: Sequence[int]) -> None:
+    """Check that a plan allows so many blocks of so many combinations: the product of `levels`.
+
+    Raises
+    ------
+    InputError
+        If it does not.
+    """
+    count, design = _count(plan, math.prod(levels)), plan.design
     allowed = MAX_TRIALS if plan.budget.trials is None else min(plan.budget.trials, MAX_TRIALS)
     if count <= allowed:
         return
-    combinations = " x ".join(str(len(factor.levels)) for factor in plan.factors)
+    combinations = " x ".join(map(str, levels))
     who = "a plan" if plan.budget.trials is None else "the budget"
     made_of = f"{design.replicates} blocks of {combinations} assignments and {design.baseline_replicates} baseline"
     enough = f"raise budget.trials to {count}, or " if count <= MAX_TRIALS else ""

@@ -11,7 +11,8 @@ import numpy as np
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.belief import Belief, stacked_information
 from insitu.orchestrator.design.looks import Looks
-from insitu.orchestrator.design.sequential import Situation, plan_batch
+from insitu.orchestrator.design.sequential import plan_batch
+from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import Assignment
 
@@ -49,16 +50,16 @@ def foresee(situation: Situation, spec: DesignSpec, looks: Looks, parameters: in
     found: list[Foreseen] = []
     assignments: list[Assignment] = list(situation.tried)
     for block, trials in enumerate((count for count in looks.trials if count <= _FURTHEST), start=1):
-        now = replace(situation, beliefs=_after(situation, assignments), tried=tuple(assignments))
+        now = replace(situation, beliefs=after_trials(situation, assignments), tried=tuple(assignments))
         batch = plan_batch(now, spec, trials - len(assignments), block, len(assignments) + 1)
         assignments += [planned.assignment for planned in batch]
         quantile = looks.quantile(max(1, trials - parameters))
-        errors = _standard_errors(situation, _after(situation, assignments))
+        errors = standard_errors(situation, after_trials(situation, assignments))
         found.append(Foreseen(trials, tuple((quantile * errors).tolist())))
     return tuple(found)
 
 
-def _after(situation: Situation, assignments: Sequence[Assignment]) -> dict[str, Belief]:
+def after_trials(situation: Situation, assignments: Sequence[Assignment]) -> dict[str, Belief]:
     """The beliefs, after trials at these levels."""
     names = situation.space.columns()
     levels = {name: np.array([one.as_dict()[name] for one in assignments]) for name in names}
@@ -72,7 +73,7 @@ def _after(situation: Situation, assignments: Sequence[Assignment]) -> dict[str,
     }
 
 
-def _standard_errors(situation: Situation, beliefs: Mapping[str, Belief]) -> Array:
+def standard_errors(situation: Situation, beliefs: Mapping[str, Belief]) -> Array:
     """Of the numbers that the goal asks for, shape (k,); infinite where the trials do not tell."""
     laws = situation.composite.laws
     gradients = situation.target.gradients({name: belief.values for name, belief in beliefs.items()})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,21 +15,61 @@ from insitu.orchestrator.store.records import PlannedTrial
 if TYPE_CHECKING:
     import numpy as np
 
+    from insitu.orchestrator.design.situation import Situation
     from insitu.orchestrator.plan.types import Plan
 
 GROUP = "insitu.designs"
 """Entry-point group under which designs register; a class without arguments."""
 
 
+def _no_laws() -> Situation:
+    raise ValueError("nothing is known of the laws of this plan")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a design is asked for.
+
+    Attributes
+    ----------
+    look
+        Gives `situation`, which takes a while to find and which some designs have no use for.
+    """
+
+    plan: Plan
+    look: Callable[[], Situation] = _no_laws
+
+    @cached_property
+    def situation(self) -> Situation:
+        """The candidate trials, and what is known of the model's laws before any trial."""
+        return self.look()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a design answers.
+
+    Attributes
+    ----------
+    trials
+        Numbered from 1 in execution order.
+    told
+        What the design is and what it leaves out, in sentences for whoever reads it before it runs.
+    """
+
+    trials: tuple[PlannedTrial, ...]
+    told: tuple[str, ...] = ()
+
+
 class Design(Protocol):
     """Decides which trials an experiment consists of, and in which order.
 
-    A design is a pure function of the plan and the generator: the same plan and an equally seeded generator
-    give the same trials. `tests/contract` holds every design to that.
+    A design is a pure function of the request and the generator: the same plan, what is known of its laws, and an
+    equally seeded generator give the same trials. `tests/contract` holds every design to that.
     """
 
-    def plan_trials(self, plan: Plan, rng: np.random.Generator) -> tuple[PlannedTrial, ...]:
-        """Plan the trials, numbered from 1 in execution order.
+    def plan_trials(self, request: Request, rng: np.random.Generator) -> Planned:
+        """Plan the trials.
 
         Parameters
         ----------
@@ -37,7 +79,7 @@ class Design(Protocol):
         Raises
         ------
         InputError
-            If the trials would exceed the plan's budget.
+            If the trials would exceed the plan's budget, or the plan's factors do not suit the design.
         """
         ...
 

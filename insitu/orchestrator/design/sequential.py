@@ -4,51 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from insitu.orchestrator.causal.composite import Composite
-from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.causal.target import Target
 from insitu.orchestrator.design.batch import next_batch
-from insitu.orchestrator.design.belief import Belief, stacked_information, stacked_rows
-from insitu.orchestrator.design.controls import Check, check_of, count_checks, replicate_of
-from insitu.orchestrator.design.criteria import Criterion, c_optimal, d_optimal
+from insitu.orchestrator.design.controls import check_of, count_checks
+from insitu.orchestrator.design.criteria import d_optimal
 from insitu.orchestrator.design.exchange import exchange
+from insitu.orchestrator.design.layout import checking
 from insitu.orchestrator.design.precision import precision_of
-from insitu.orchestrator.design.space import Space
+from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.plan.types import DesignSpec
-from insitu.orchestrator.store.records import Assignment, PlannedTrial
+from insitu.orchestrator.store.records import PlannedTrial, Purpose
 
 LEAST_DF = 4
 """Trials beyond the number of parameters before the first look: with fewer, the noise is hardly known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """All that the choice of the next trials depends on.
-
-    Attributes
-    ----------
-    beliefs
-        By the variable that the law gives.
-    target
-        What the goal asks for.
-    tried
-        Assignments of the trials so far, in order, with what did not come out.
-    seconds
-        What a trial of each candidate takes, shape (m,); ``None`` where trials are counted, not seconds.
-    """
-
-    space: Space
-    composite: Composite
-    beliefs: Mapping[str, Belief]
-    target: Target
-    tried: Sequence[Assignment]
-    seconds: Array | None = None
 
 
 def first_batch_size(composite: Composite) -> int:
@@ -66,9 +37,8 @@ def batch_size(spec: DesignSpec, composite: Composite) -> int:
 
 def out_of_reach(situation: Situation) -> tuple[str, ...]:
     """Parameters that the goal needs, and that neither the trials so far nor any candidate tell apart."""
-    rows, _ = _candidates(situation)
-    known = stacked_information(situation.composite, situation.beliefs)
-    criterion = _criterion(situation)
+    rows, known = situation.candidates().rows, situation.information()
+    criterion = situation.for_goal()
     found = precision_of(rows.reshape(-1, rows.shape[2]), known, criterion)
     if not criterion.targets(rows.shape[2]).shape[1] or math.isfinite(found.value):
         return ()
@@ -79,7 +49,7 @@ def out_of_reach(situation: Situation) -> tuple[str, ...]:
 def plan_batch(
     situation: Situation, spec: DesignSpec, count: int, block: int, first_number: int
 ) -> tuple[PlannedTrial, ...]:
-    """Choose the trials of one batch, in random order.
+    """Choose the trials of one batch, in random order; those with one setting of what is hard to change together.
 
     Parameters
     ----------
@@ -99,57 +69,32 @@ def plan_batch(
     checks = [check for place in range(1, count + 1) if (check := check_of(before + place)) is not None]
     space = situation.space
     chosen = [space.assignment(candidate) for candidate in _informing(situation, count - len(checks), rng)]
-    chosen += [_checking(situation, check, chosen) for check in checks]
+    purposes = [Purpose.INFORMING] * len(chosen) + [Purpose(check.value) for check in checks]
+    chosen += [checking(check, space, (*situation.tried, *chosen)) for check in checks]
     order = rng.permutation(len(chosen))
+    settings = list(dict.fromkeys(space.setting(chosen[index]) for index in order))
+    together = sorted(order, key=lambda index: settings.index(space.setting(chosen[index])))
     return tuple(
-        PlannedTrial(first_number + place, block, chosen[index], baseline=chosen[index] == space.rest)
-        for place, index in enumerate(order)
+        PlannedTrial(
+            trial=first_number + place,
+            block=block,
+            assignment=chosen[index],
+            baseline=chosen[index] == space.rest,
+            purpose=purposes[index],
+        )
+        for place, index in enumerate(together)
     )
-
-
-def _checking(situation: Situation, check: Check, chosen: Sequence[Assignment]) -> Assignment:
-    """A trial that no law asks for."""
-    space = situation.space
-    match check:
-        case Check.CONTROL:
-            return space.rest
-        case Check.CENTRE:
-            return space.assignment(space.centre())
-        case Check.REPLICATE:
-            history = [one for one in (*situation.tried, *chosen) if one != space.rest] or [space.rest]
-            return history[replicate_of(history)]
 
 
 def _informing(situation: Situation, count: int, rng: np.random.Generator) -> tuple[int, ...]:
     """Numbers of the candidates that tell most."""
     if count < 1:
         return ()
-    rows, whole = _candidates(situation)
-    known = stacked_information(situation.composite, situation.beliefs)
-    seconds = None if situation.seconds is None else situation.seconds[whole]
+    candidates, known = situation.candidates(), situation.information()
+    seconds = None if situation.seconds is None else situation.seconds[candidates.numbers]
     if not situation.tried:
-        found = exchange(rows, count, d_optimal(), rng, information=None).trials
+        found = exchange(candidates.rows, count, d_optimal(), rng, information=known).trials
     else:
-        found = next_batch(rows, count, _criterion(situation), information=known, costs=seconds).trials
-    return tuple(int(whole[index]) for index in found)
-
-
-def _candidates(situation: Situation) -> tuple[Array, npt.NDArray[np.int64]]:
-    """What the candidates at which all laws are defined would tell, and their numbers."""
-    rows = stacked_rows(situation.composite, situation.beliefs, situation.space.columns())
-    whole = np.flatnonzero(np.isfinite(rows).all(axis=(1, 2)))
-    return rows[whole], whole
-
-
-def _criterion(situation: Situation) -> Criterion:
-    """The goal's: the worst relative variance of the numbers that it asks for."""
-    values = {name: belief.values for name, belief in situation.beliefs.items()}
-    target = situation.target
-    if not target.wanted:
-        return d_optimal()
-    sizes = target.sizes(values)
-    gradients = target.gradients(values)
-    laws = situation.composite.laws
-    parts = [gradients.get(law.variable, np.zeros((len(sizes), len(law.parameters)))) for law in laws]
-    stacked = np.hstack(parts) / np.where(sizes > 0, sizes, 1.0)[:, None]
-    return c_optimal(stacked, worst=len(stacked) > 1)
+        criterion = situation.for_goal()
+        found = next_batch(candidates.rows, count, criterion, information=known, costs=seconds).trials
+    return tuple(int(candidates.numbers[index]) for index in found)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.controls import centre_of
-from insitu.orchestrator.design.factorial import baseline, left_alone
+from insitu.orchestrator.design.factorial import baseline, hard_to_change, left_alone
 from insitu.orchestrator.plan.types import Plan
 from insitu.orchestrator.store.records import Assignment
 
@@ -34,12 +34,15 @@ class Space:
         Levels of what could be set and is left alone.
     rest
         The assignment of no intervention.
+    hard_to_change
+        Those of the factors that are to change seldom.
     """
 
     names: tuple[str, ...]
     levels: Array
     free: tuple[tuple[str, float], ...]
     rest: Assignment
+    hard_to_change: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.levels)
@@ -57,6 +60,36 @@ class Space:
     def centre(self) -> int:
         """The candidate whose levels are nearest to the middle ones."""
         return centre_of(np.column_stack([_ranks(column) for column in self.levels.T]))
+
+    def setting(self, assignment: Assignment) -> tuple[float, ...]:
+        """Levels of what is hard to change."""
+        levels = assignment.as_dict()
+        return tuple(levels[name] for name in self.hard_to_change)
+
+    def settings(self) -> npt.NDArray[np.int64]:
+        """Number of each candidate's setting of what is hard to change, shape (m,)."""
+        columns = self.levels[:, [self.names.index(name) for name in self.hard_to_change]]
+        if not columns.shape[1]:
+            return np.zeros(len(self.levels), dtype=np.int64)
+        numbers: npt.NDArray[np.int64] = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
+        return numbers
+
+    def within(self, setting: tuple[float, ...]) -> Space:
+        """The candidates with one setting of what is hard to change, which is no intervention's too."""
+        if not setting:
+            return self
+        at = [self.names.index(name) for name in self.hard_to_change]
+        held = dict(zip(self.hard_to_change, setting, strict=True))
+        rest = Assignment(tuple((name, held.get(name, level)) for name, level in self.rest.levels))
+        same = (self.levels[:, at] == np.array(setting)).all(axis=1)
+        return replace(self, levels=self.levels[same], rest=rest)
+
+    def groups(self, assignments: Sequence[Assignment]) -> list[list[Assignment]]:
+        """Those with one setting of what is hard to change together, else in the same order."""
+        groups: dict[tuple[float, ...], list[Assignment]] = {}
+        for one in assignments:
+            groups.setdefault(self.setting(one), []).append(one)
+        return list(groups.values())
 
     def find(self, assignment: Assignment) -> int | None:
         """The candidate that is this assignment, if one is."""
@@ -80,7 +113,8 @@ def space_of(plan: Plan, given_up: Mapping[str, Collection[float]] | None = None
     kept = [[one for one in factor.levels if one not in out.get(factor.variable, ())] for factor in plan.factors]
     levels = [own or list(factor.levels) for own, factor in zip(kept, plan.factors, strict=True)]
     names = tuple(factor.variable for factor in plan.factors)
-    return Space(names, _combinations(levels, plan.design.seed), left_alone(plan), baseline(plan))
+    hard = tuple(factor.variable for factor in hard_to_change(plan))
+    return Space(names, _combinations(levels, plan.design.seed), left_alone(plan), baseline(plan), hard)
 
 
 def _combinations(levels: list[list[float]], seed: int) -> Array:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from insitu.orchestrator.units import percent, percent_beside
+
 _PATIENCE = 3
 """Batches without a valid trial after which an experiment has stalled."""
 _PATIENCE_WITH_OTHERS = 9
@@ -66,6 +68,8 @@ class Look:
         The worst relative half width of what the goal asks for; infinite while nothing is fitted.
     df
         Degrees of freedom that the noise is estimated with.
+    earlier_share
+        Part of what is known that an earlier run told: further trials narrow an interval the less for it.
     """
 
     trials: int
@@ -74,6 +78,12 @@ class Look:
     df: float = math.inf
     disturbed: bool = False
     """Whether others disturbed every trial of the batch."""
+    earlier_share: float = 0.0
+
+    @property
+    def earlier_trials(self) -> float:
+        """Of these, as many as an earlier run is worth."""
+        return self.trials * self.earlier_share / max(1 - self.earlier_share, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,8 @@ def judge(looks: Sequence[Look], asked: float | None, tolerated: float) -> Rulin
     if asked is not None and now.half_width <= asked:
         return Ruling(
             Stop.REACHED,
-            f"known to ± {now.half_width:.1%} after {now.trials} valid trials; the goal asks for ± {asked:.1%}",
+            f"known to ± {percent_beside(now.half_width, asked)} after {now.trials} valid trials; "
+            f"the goal asks for ± {percent(asked)}",
             "ask further with `insitu whatif`, or see the report",
         )
     return _stall(looks, asked)
@@ -118,7 +129,7 @@ def _rejection(now: Look, looks: int, tolerated: float) -> Ruling | None:
     if misfit is None or misfit.p_value >= allowed or misfit.relative_size <= tolerated:
         return None
     text = (
-        f"the law misses the means of replicates by {misfit.relative_size:.1%} of the outcome, "
+        f"the law misses the means of replicates by {percent(misfit.relative_size)} of the outcome, "
         f"which chance does not explain (p = {misfit.p_value:.2g})"
     )
     return Ruling(
@@ -138,13 +149,14 @@ def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:
     if asked is None or len(looks) <= _WINDOW or not math.isfinite(looks[-1 - _WINDOW].half_width):
         return None
     then = looks[-1 - _WINDOW]
-    hoped = 1 - math.sqrt(then.trials / now.trials)
+    earlier = now.earlier_trials
+    hoped = 1 - math.sqrt((then.trials + earlier) / (now.trials + earlier))
     chance = _BY_CHANCE * math.sqrt(max(0.0, 1 / then.df - 1 / now.df) / 2)
     if hoped > _HOPED and 1 - now.half_width / then.half_width * math.exp(-chance) < _PROGRESS * hoped:
         return Ruling(
             Stop.STALLED,
             f"{now.trials - then.trials} further valid trials did not narrow the interval "
-            f"(± {then.half_width:.1%}, now ± {now.half_width:.1%})",
+            f"(± {percent(then.half_width)}, now ± {percent(now.half_width)})",
             "trials differ more than the first ones did: look for drift or disturbance in the report",
         )
     return None

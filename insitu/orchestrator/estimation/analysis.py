@@ -64,7 +64,9 @@ def analyse(blueprint: Blueprint, trials: Sequence[StoredTrial], goal: Goal | No
         fit = fit_law(law, trials, confidence, variables=blueprint.variables)
     except GoalNotReached as error:
         return Analysis(outcome, None, error.message, error.hint or "")
-    whole = Analysis(outcome, fit, curves=dose_response(fit, law), graph=check_graph(blueprint, trials))
+    words = {name: one.words for name, one in blueprint.variables.items() if one.categories}
+    curves = dose_response(fit, law, words=words)
+    whole = Analysis(outcome, fit, curves=curves, graph=check_graph(blueprint, trials))
     if not isinstance(goal, EffectGoal):
         return whole
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,6 +66,7 @@ class LawChange:
     adjusted_p: float
     at: dict[str, float]
     units: dict[str, str]
+    words: dict[str, tuple[str, ...]]
     first: float
     second: float
     change: float
@@ -115,7 +116,7 @@ def compare_models(first: FittedModel, second: FittedModel) -> Comparison:
         if reason:
             skipped.append(NotCompared(outcome, reason))
         else:
-            changes.append(_change(first.laws[outcome], second.laws[outcome]))
+            changes.append(_change(first.laws[outcome], second.laws[outcome], first.words))
     adjusted = holm([one.p_value for one in changes])
     laws = [replace(one, adjusted_p=p_value) for one, p_value in zip(changes, adjusted, strict=True)]
     return Comparison(tuple(sorted(laws, key=lambda one: one.p_value)), tuple(skipped))
@@ -168,7 +169,7 @@ def _estimates(fit: Fit, names: tuple[str, ...]) -> _Estimates:
     return _Estimates(fit.values[chosen], fit.covariance_matrix[np.ix_(chosen, chosen)], fit.df)
 
 
-def _change(first: FittedLaw, second: FittedLaw) -> LawChange:
+def _change(first: FittedLaw, second: FittedLaw, words: Mapping[str, tuple[str, ...]]) -> LawChange:
     from scipy import stats
 
     names = _common(first.fit, second.fit)
@@ -193,6 +194,7 @@ def _change(first: FittedLaw, second: FittedLaw) -> LawChange:
         adjusted_p=1.0,
         at=at,
         units={support.variable: support.unit for support in first.fit.support},
+        words={name: words[name] for name in at if name in words},
         first=here.mean,
         second=there.mean,
         change=change.value,

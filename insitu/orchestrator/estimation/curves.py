@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.estimation.fit import Fit, SupportRange
 from insitu.orchestrator.estimation.model import FittedLaw, match
 from insitu.orchestrator.estimation.queries import is_defined, predict
@@ -47,7 +49,17 @@ class CurveTrial:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The outcome against one factor, base units; ``at`` holds the levels of the others."""
+    """The outcome against one factor, base units.
+
+    Attributes
+    ----------
+    at
+        Levels of the others.
+    words
+        Of variables with categories: what their numbers stand for.
+    points
+        Of a factor with categories one for each that was tried, else close together.
+    """
 
     variable: str
     unit: str
@@ -55,17 +67,26 @@ class Curve:
     outcome_unit: str
     at: dict[str, float]
     units: dict[str, str]
+    words: dict[str, tuple[str, ...]]
     logarithmic: bool
     points: tuple[CurvePoint, ...]
     trials: tuple[CurveTrial, ...]
 
 
-def dose_response(fit: Fit, law: Law, points: int = 81) -> tuple[Curve, ...]:
-    """Compute a curve for each factor that trials varied, within the data's support."""
+def dose_response(
+    fit: Fit, law: Law, points: int = 81, words: Mapping[str, tuple[str, ...]] | None = None
+) -> tuple[Curve, ...]:
+    """Compute a curve for each factor that trials varied, within the data's support.
+
+    Parameters
+    ----------
+    words
+        Of variables with categories.
+    """
     fitted = match(fit, law)
     reference = {support.variable: _reference(fit, support) for support in fit.support}
     return tuple(
-        _curve(fitted, support, reference, points)
+        _curve(fitted, support, reference, points, words or {})
         for support in fit.support
         if support.varied and support.low < support.high
     )
@@ -77,12 +98,17 @@ def _reference(fit: Fit, support: SupportRange) -> float:
     return statistics.median_low([point.levels[support.variable] for point in fit.points])
 
 
-def _curve(fitted: FittedLaw, support: SupportRange, reference: dict[str, float], points: int) -> Curve:
+def _curve(
+    fitted: FittedLaw,
+    support: SupportRange,
+    reference: dict[str, float],
+    points: int,
+    words: Mapping[str, tuple[str, ...]],
+) -> Curve:
     fit = fitted.fit
     at = {name: level for name, level in reference.items() if name != support.variable}
-    logarithmic = support.low > 0 and support.high / support.low > 8
-    space = np.geomspace if logarithmic else np.linspace
-    grid = np.clip(space(support.low, support.high, points), support.low, support.high)
+    logarithmic = support.variable not in words and support.low > 0 and support.high / support.low > 8
+    grid = _tried(fit, support) if support.variable in words else _grid(support, points, logarithmic=logarithmic)
     drawn = []
     for level in grid:
         here = {**at, support.variable: float(level)}
@@ -104,7 +130,20 @@ def _curve(fitted: FittedLaw, support: SupportRange, reference: dict[str, float]
         outcome_unit=fit.unit,
         at=at,
         units={span.variable: span.unit for span in fit.support},
+        words={name: one for name, one in words.items() if name in reference},
         logarithmic=logarithmic,
         points=tuple(drawn),
         trials=tuple(trials),
     )
+
+
+def _grid(support: SupportRange, points: int, *, logarithmic: bool) -> Array:
+    """Levels from end to end, shape (points,)."""
+    space = np.geomspace if logarithmic else np.linspace
+    grid: Array = np.clip(space(support.low, support.high, points), support.low, support.high)
+    return grid
+
+
+def _tried(fit: Fit, support: SupportRange) -> Array:
+    """Numbers of the categories that trials had; there is nothing between them."""
+    return np.unique([point.levels[support.variable] for point in fit.points])

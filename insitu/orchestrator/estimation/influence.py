@@ -9,8 +9,9 @@ import numpy as np
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.solution import Solution, Task
-from insitu.orchestrator.estimation.words import listed_trials, p_text, percent, sentence
+from insitu.orchestrator.estimation.words import listed_trials, p_text, sentence
 from insitu.orchestrator.plan.law_kinds import Method, Noise
+from insitu.orchestrator.units import percent
 
 _HEAVY = 0.5
 """Leverage to be avoided: a trial with it decides its own prediction as much as all the others do."""

@@ -12,7 +12,8 @@ from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.estimation.data import FitData, information_rows
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.solution import Solution, Task
-from insitu.orchestrator.estimation.words import percent, sentence
+from insitu.orchestrator.estimation.words import sentence
+from insitu.orchestrator.units import percent
 
 _MATTERS = 0.5
 """Shift, in standard errors, from which an interval's coverage suffers: at half of one, 95 % becomes 92 %."""

@@ -1,4 +1,4 @@
-"""Laws under which each node and each day has an offset of its own, drawn at random."""
+"""Laws under which each node, each day and each block has an offset of its own, drawn at random."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _SETTLED = 1e-8
 
 
 def solve_mixed(task: Task, usual: Solution) -> Solution:
-    """Refit with random offsets of nodes and days, starting from a usual solution.
+    """Refit with random offsets of nodes, days and blocks, starting from a usual solution.
 
-    It falls back to that, with the reason, where there are too few groups of either kind. A law that is curved is
-    replaced by its linear approximation, again and again until that settles.
+    It falls back to that, with the reason, where there are too few groups of every kind. Blocks count where there
+    are enough of them and some has two trials; of few, nothing is said, since a plan need not have any. A curved
+    law is replaced by its linear approximation, again and again until that settles.
 
     Notes
     -----
@@ -39,6 +40,8 @@ def solve_mixed(task: Task, usual: Solution) -> Solution:
     1997. The fewest degrees of freedom over the parameters are taken for means and effects.
     """
     kinds = {"node": task.data.nodes, "day": task.data.days}
+    if _differ(task.data.blocks, kinds):
+        kinds["block"] = task.data.blocks
     counts = {kind: len(np.unique(labels)) for kind, labels in kinds.items()}
     enough = [kind for kind, count in counts.items() if count >= FEWEST]
     reason = _too_few(counts, enough)
@@ -48,13 +51,23 @@ def solve_mixed(task: Task, usual: Solution) -> Solution:
     for _ in range(_MOST_ROUNDS):
         gls = _linear_mixed(task, values, {kind: kinds[kind] for kind in enough})
         if gls is None:
-            text = "the spread of nodes and days could not be found; the intervals do not allow for it"
+            text = "the spread of nodes, days and blocks could not be found; the intervals do not allow for it"
             return replace(usual, findings=(*usual.findings, Finding(Check.GROUPS, True, sentence(text))))
         before, values = values, gls.values
         if task.law.linear or np.allclose(values, before, rtol=_SETTLED, atol=0):
             break
     assert gls is not None
     return _mixed_solution(task, usual, gls, counts, reason)
+
+
+def _differ(blocks: Labels, others: Mapping[str, Labels]) -> bool:
+    """Whether blocks are enough to tell how they differ, and are other groups than nodes and days are."""
+    count = len(np.unique(blocks))
+    if not FEWEST <= count < len(blocks):
+        return False
+    pairs = [len(np.unique(np.column_stack([blocks, labels]), axis=0)) for labels in others.values()]
+    counts = [len(np.unique(labels)) for labels in others.values()]
+    return not any(pair == count == other for pair, other in zip(pairs, counts, strict=True))
 
 
 def _too_few(counts: Mapping[str, int], enough: Sequence[str]) -> str:
@@ -113,7 +126,7 @@ def _variances(rows: Array, response: Array, kinds: Mapping[str, Labels]) -> dic
     from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
 
     columns = {kind: dummies(labels) for kind, labels in kinds.items()}
-    # one group of all trials, in which nodes and days cross
+    # one group of all trials, in which nodes, days and blocks cross
     spec = VCSpec(
         list(columns),
         [[[str(index) for index in range(block.shape[1])]] for block in columns.values()],
@@ -197,13 +210,13 @@ def _pairs(weighted: Array, inverse: Array, parts: Sequence[Array]) -> Array:
 
 def _mixed_solution(task: Task, usual: Solution, gls: _Gls, counts: Mapping[str, int], reason: str) -> Solution:
     mean = task.law.mean(gls.values, task.data.columns)
-    labelled = {"node": task.data.nodes, "day": task.data.days}
+    labelled = {"node": task.data.nodes, "day": task.data.days, "block": task.data.blocks}
     kinds = {kind: gls.variances.get(kind, 0.0) for kind in counts if counts[kind] >= FEWEST}
     groups = tuple(GroupSpread(kind, counts[kind], math.sqrt(variance)) for kind, variance in kinds.items())
     sigma = math.sqrt(sum(gls.variances.values()))
     own = math.sqrt(gls.variances["trial"])
     shown = [f"{one.count} {one.kind}s differ by {one.sd / own:.2g} times" for one in groups if one.sd is not None]
-    text = f"the {joined(shown)} the noise between trials of one node and day (standard deviations)"
+    text = f"the {joined(shown)} the noise between trials of one {joined(list(counts))} (standard deviations)"
     text += f"; {reason}" if reason else ""
     few = any(1 < count < FEWEST for count in counts.values())  # that a run is of one day needs no warning
     found = replace(

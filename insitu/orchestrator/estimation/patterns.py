@@ -13,9 +13,9 @@ from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.lack_of_fit import orthonormal_basis
 from insitu.orchestrator.estimation.robust import clipped
 from insitu.orchestrator.estimation.solution import Solution, Task
-from insitu.orchestrator.estimation.words import p_text, percent, sentence
+from insitu.orchestrator.estimation.words import p_text, sentence
 from insitu.orchestrator.plan.law_kinds import Method
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.units import format_quantity, percent
 
 SIGNIFICANT = 0.01
 """Below which a pattern is worth a reader's time; several are looked for in every fit."""

@@ -37,6 +37,9 @@ class Prior:
         Of shapes (k,) and (k, k).
     df
         Degrees of freedom behind the covariance.
+    noise
+        Standard deviation of one trial there, as a fit has it; not a number where it is unknown. It says what to
+        expect, and does not enter a fit.
 
     Notes
     -----
@@ -49,6 +52,7 @@ class Prior:
     values: Array
     covariance: Array
     df: float
+    noise: float = math.nan
 
     @classmethod
     def from_fit(cls, fit: Fit, source: str, renamed: Mapping[str, str] | None = None) -> Prior:
@@ -84,6 +88,7 @@ class Prior:
             values=fit.values[kept],
             covariance=fit.covariance_matrix[np.ix_(kept, kept)],
             df=fit.df,
+            noise=fit.sigma,
         )
 
     def about(self, law: Law) -> Prior | None:
@@ -233,6 +238,7 @@ def combined(priors: Sequence[Prior]) -> Prior:
         values=covariance @ target * scale,
         covariance=covariance * np.outer(scale, scale),
         df=min(prior.df for prior in priors),
+        noise=max((prior.noise for prior in priors if not math.isnan(prior.noise)), default=math.nan),
     )
 
 

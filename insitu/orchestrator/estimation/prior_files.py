@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.errors import InputError
@@ -33,6 +35,8 @@ def _read(law: Law, named: PriorText) -> Prior:
         raise InputError(f"{named.path} has no fitted law of {named.variable}", hint="name another run")
     _check_alike(law, fit, named)
     whole = Prior.from_fit(fit, named.path.parent.name or str(named.path))
+    if fit.outcome != law.variable:
+        whole = replace(whole, noise=math.nan)
     about = whole.about(law)
     if about is None:
         raise InputError(

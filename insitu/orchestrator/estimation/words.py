@@ -12,11 +12,6 @@ def p_text(p_value: float) -> str:
     return "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.2g}"
 
 
-def percent(share: float) -> str:
-    """A share as a percentage: ``0.0213`` is ``"2.1 %"``."""
-    return f"{100 * share:.2g} %"
-
-
 def joined(parts: Sequence[str], last: str = "and") -> str:
     """``"a"``, ``"a and b"``, ``"a, b and c"``."""
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if len(parts) > 1 else "".join(parts)

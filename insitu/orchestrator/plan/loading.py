@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan import located, resolve_plan
+from insitu.orchestrator.plan.augment import augment
 from insitu.orchestrator.plan.located import FaultList, raise_all
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
 from insitu.orchestrator.plan.resolve_blast_radius import resolve_blast_radius
-from insitu.orchestrator.plan.resolve_factors import FEW_POINTS, MANY_POINTS, resolve_factors, resolve_ranges
+from insitu.orchestrator.plan.resolve_factors import points_for, resolve_factors, resolve_ranges
 from insitu.orchestrator.plan.resolve_goal import resolve_goal
 from insitu.orchestrator.plan.resolve_input import check_input
 from insitu.orchestrator.plan.resolve_model import ResolvedModel, resolve_model
@@ -125,14 +126,14 @@ class _Loading:
                 model = _model(model_source, model_faults, self.settable)
             except InputError as error:
                 self.faults.at(entry.value, error.message, error.hint)
-        return self._finish(source, model_source, root, document, model, model_faults)
+        return self._finish(source, model_source, root, document, model, model_faults, None)
 
     def from_texts(self, plan_source: str, model_source: str, model_path: Path, priors: Mapping[str, str]) -> Plan:
         model_faults = FaultList(model_path)
         model_text = decode(model_source.encode("utf-8", "surrogatepass"), model_faults)
         model = _model(model_text, model_faults, self.settable, priors)
         root, document = self._document(decode(plan_source.encode("utf-8", "surrogatepass"), self.faults))
-        return self._finish(plan_source, model_source, root, document, model, model_faults)
+        return self._finish(plan_source, model_source, root, document, model, model_faults, priors)
 
     def _document(self, source: str) -> tuple[located.Mapping | None, PlanDocument | None]:
         root = read_root(source, "plan", self.faults)
@@ -146,10 +147,29 @@ class _Loading:
         document: PlanDocument | None,
         model: ResolvedModel | None,
         model_faults: FaultList,
+        priors: Mapping[str, str] | None,
     ) -> Plan:
+        if root and document and model:
+            model = self._augmented(model_source, root, document, model, priors)
         plan = self._resolve(source, model_source, root, document, model) if root and document and model else None
         raise_all(self.faults, model_faults)
         return _sound(plan)
+
+    def _augmented(
+        self,
+        source: str,
+        root: located.Mapping,
+        document: PlanDocument,
+        model: ResolvedModel,
+        priors: Mapping[str, str] | None,
+    ) -> ResolvedModel:
+        """The model with what the run found that the plan goes on from."""
+        design, named = root.entry("design"), document.design.augment
+        entry = design.value.entry("augment") if design and isinstance(design.value, located.Mapping) else None
+        if named is None or entry is None:
+            return model
+        text = augment(model.text, source, document, named, entry.value, self.faults, priors)
+        return replace(model, text=text)
 
     def _resolve(
         self,
@@ -167,7 +187,7 @@ class _Loading:
         factors, subject, goal = None, None, None
         design = resolve_plan.resolve_design(nodes.get("design"), document, self.designs, self.faults)
         if isinstance(factors_node, located.Mapping):
-            points = FEW_POINTS if design.kind == "factorial" else MANY_POINTS
+            points = points_for(design.kind)
             factors = resolve_factors(factors_node, document.factors or {}, model, self.faults, points=points)
             check_input(subject_node, factors_node, model, self.faults)
         elif of_model:

@@ -11,11 +11,18 @@ from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.resolve_model import ResolvedModel
 from insitu.orchestrator.plan.resolve_options import resolve_options
 from insitu.orchestrator.plan.schema import FactorDocument, LevelsDocument, VariableDocument, quantity_of
-from insitu.orchestrator.plan.types import Factor, Role, Variable
+from insitu.orchestrator.plan.types import Factor, Role, Span, Variable
 from insitu.orchestrator.units import UnitError, dimension_of, format_quantity
 
 FEW_POINTS, MANY_POINTS = 3, 5
 """Levels of a range that does not say how many: for a design that tries all combinations, and for the others."""
+_POINTS = {"factorial": FEW_POINTS, "fractional": 2}
+
+
+def points_for(kind: str) -> int:
+    """Levels of a range that does not say how many, by the kind of design."""
+    return _POINTS.get(kind, MANY_POINTS)
+
 
 _BYTES = dimension_of("B")
 
@@ -60,7 +67,9 @@ def resolve_factors(
         levels = tuple(_levels(entry, entry.value, document, variable, faults, points))
         if levels:
             options = resolve_options(entry.value.entry("with"), variable, faults)
-            factors.append(Factor(name, levels, options, entry.key.line, entry.key.column))
+            where = entry.key.line, entry.key.column
+            span = _span(levels, document, variable)
+            factors.append(Factor(name, levels, options, *where, span, document.hard_to_change))
     return tuple(factors)
 
 
@@ -79,8 +88,20 @@ def resolve_ranges(
             message = f"'{variable.name}' is not set by trials, so it has no levels"
             faults.at(given[0].key, message, "levels are for a variable with set_by or with role: parameter")
         elif given and (levels := tuple(_levels(entry, entry.value, document, variable, faults, MANY_POINTS))):
-            factors.append(Factor(variable.name, levels))
+            factors.append(Factor(variable.name, levels, span=_span(levels, document, variable)))
     return tuple(factors)
+
+
+def _span(levels: tuple[float, ...], document: LevelsDocument, variable: Variable) -> Span | None:
+    """Where levels of a range come from, without the faults that it may have."""
+    if document.range is None or len(levels) < 2:
+        return None
+    return Span(levels[0], levels[-1], document.scale == "log", _is_whole(variable))
+
+
+def _is_whole(variable: Variable) -> bool:
+    """Whether only whole numbers can be substituted for the variable."""
+    return variable.role is Role.PARAMETER and dimension_of(variable.unit) == _BYTES
 
 
 def _levels(
@@ -188,7 +209,7 @@ def _ranged(
     if scale == "log" and low <= 0:
         faults.at(node.items[0], "a log scale starts above zero", "raise the lower end, or use scale: linear")
         return
-    whole = variable.role is Role.PARAMETER and dimension_of(variable.unit) == _BYTES
+    whole = _is_whole(variable)
     last = None
     for index in range(points):
         level = _between(low, high, index / (points - 1), scale)

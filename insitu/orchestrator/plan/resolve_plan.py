@@ -148,6 +148,7 @@ def resolve_design(
     kind = document.kind or (SEQUENTIAL if _is_for_a_precision(plan.goal) else "factorial")
     if kind == SEQUENTIAL:
         _check_sequential(node, plan, faults)
+    _check_keys(kind, node, plan, faults)
     return DesignSpec(
         kind=kind,
         replicates=document.replicates,
@@ -155,6 +156,9 @@ def resolve_design(
         trials=document.trials,
         batch=document.batch,
         seed=document.seed,
+        blocks=document.blocks,
+        resolution=4 if document.resolution is None else document.resolution,
+        setup_s=None if document.setup is None else quantity_of(document.setup, "s"),
     )
 
 
@@ -169,6 +173,28 @@ def _check_sequential(node: located.Node | None, plan: PlanDocument, faults: Fau
             faults.add(1, 1, message, remedy)
         else:
             faults.at(node, message, remedy)
+
+
+_OPTIMAL = ("d_optimal", "i_optimal", "c_optimal")
+_OF_KINDS = {
+    "blocks": _OPTIMAL,
+    "resolution": ("fractional",),
+    "trials": (*_OPTIMAL, "fractional", "latin_hypercube"),
+    "batch": (SEQUENTIAL,),
+}
+"""Keys that some of the kinds below have, and the others do not."""
+_KINDS = ("factorial", "fractional", "latin_hypercube", SEQUENTIAL, *_OPTIMAL)
+
+
+def _check_keys(kind: str, node: located.Node | None, plan: PlanDocument, faults: FaultList) -> None:
+    """Refuse what a kind of design has no use for; kinds of others may have use for anything."""
+    if not isinstance(node, located.Mapping):
+        return
+    if kind == "c_optimal" and plan.goal is None:
+        faults.at(node, "a c_optimal design needs a goal", "add goal: {effect: cpu_cores -> runtime}")
+    for name, kinds in _OF_KINDS.items():
+        if (entry := node.entry(name)) is not None and kind in _KINDS and kind not in kinds:
+            faults.at(entry.key, f"a {kind} design has no '{name}'", f"'{name}' is for {', '.join(kinds)}")
 
 
 def _is_for_a_precision(goal: GoalDocument | None) -> bool:

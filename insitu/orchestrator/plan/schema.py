@@ -177,6 +177,8 @@ class FactorDocument(LevelsDocument):
         }
     )
 
+    hard_to_change: bool = False
+    """Whether trials are grouped, so that this changes seldom: data that take long to prepare, for instance."""
     with_: Annotated[dict[str, object], Field(alias="with")] = {}
     """How an injector that has options is to bring the levels about."""
 
@@ -212,19 +214,44 @@ class GoalDocument(Document):
 class DesignDocument(Document):
     """How levels are given to trials."""
 
-    kind: str | None = Field(default=None, examples=["factorial", "sequential"])
+    kind: str | None = Field(
+        default=None,
+        examples=[
+            "sequential",
+            "factorial",
+            "fractional",
+            "d_optimal",
+            "i_optimal",
+            "c_optimal",
+            "latin_hypercube",
+        ],
+    )
     """The design: 'sequential' chooses trials as it goes, until the goal is reached; 'factorial' tries every
-    combination of levels. By default sequential where the goal asks for a precision."""
+    combination of levels and 'fractional' a part of them; 'd_optimal', 'i_optimal' and 'c_optimal' choose the
+    trials that tell most of the law's parameters, of the outcome over all levels, or of the goal;
+    'latin_hypercube' spreads them evenly. By default sequential where the goal asks for a precision, else
+    factorial."""
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 2
-    """Trials per combination of levels, one in each block."""
+    """Of a factorial or a fraction of one: trials per combination of levels, one in each block."""
     baseline_replicates: Annotated[int, Field(ge=0, le=10_000)] = 1
-    """Trials per block without any intervention."""
+    """Of a factorial or a fraction of one: trials per block without any intervention."""
     trials: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Trials of a design that is told how many, replicates and baseline trials apart."""
+    """Trials of an optimal design or a Latin hypercube, those that check the law apart; of a fraction the most
+    combinations."""
     batch: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Trials between two refits of a sequential design; by default it follows from the number of parameters."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of the run's only random generator."""
+    blocks: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Of an optimal design: into how many stretches of time its trials are cut, each of which may be faster or
+    slower than the others; with factors that are hard to change, the groups of trials between which these do."""
+    resolution: Annotated[int, Field(ge=3, le=16)] | None = None
+    """Of a fraction of two-level factors; by default 4, which mixes no factor's effect with that of a pair."""
+    augment: Annotated[str, Field(min_length=1)] | None = None
+    """The directory of an earlier run of the same subject and model, relative to this file: its valid trials
+    count, where trials are chosen and where laws are fitted."""
+    setup: Duration | None = None
+    """What a trial takes beside the subject's own time, until trials have told; for a budget of time."""
 
 
 class BudgetDocument(Document):

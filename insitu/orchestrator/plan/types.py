@@ -45,6 +45,7 @@ __all__ = [
     "Relation",
     "Role",
     "Settable",
+    "Span",
     "Subject",
     "Variable",
 ]
@@ -83,6 +84,24 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Every level from `low` to `high`, base units.
+
+    Attributes
+    ----------
+    logarithmic
+        Whether equal ratios are equally far apart.
+    whole
+        Whether levels are whole numbers.
+    """
+
+    low: float
+    high: float
+    logarithmic: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Factor:
     """A variable that trials may set.
 
@@ -94,6 +113,10 @@ class Factor:
         For the injector, beside the level.
     line, column
         Where the plan names the variable; 0 if it was not read from a file.
+    span
+        Where the levels were spread over, for designs that may set any level between; ``None`` of listed ones.
+    hard_to_change
+        Whether trials are to be grouped, so that it changes seldom.
     """
 
     variable: str
@@ -101,6 +124,8 @@ class Factor:
     options: Options = ()
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
+    span: Span | None = None
+    hard_to_change: bool = False
 
 
 SEQUENTIAL = "sequential"
@@ -114,17 +139,24 @@ class DesignSpec:
     Attributes
     ----------
     kind
-        ``factorial``, ``sequential`` or another that is registered.
+        ``sequential``, or the name of a registered design.
     replicates
         Of a design that is fixed beforehand: trials per assignment; one in each block.
     baseline_replicates
         Trials per block without any intervention.
     trials
-        Of a design that is told how many: without replicates and baseline trials.
+        Of a design that is told how many: those that check the law come on top.
     batch
         Trials between two refits, of a design that is chosen as it goes; ``None``: by the number of parameters.
     seed
         Seed of the run's only random generator.
+    blocks
+        Of an optimal design: stretches of time, or groups of trials that share a setting of what is hard to
+        change; ``None``: one, or by the number of settings.
+    resolution
+        Of a fraction of two-level factors.
+    setup_s
+        What a trial takes beside the subject's own time, until trials have told; ``None``: not known.
     """
 
     kind: str = "factorial"
@@ -133,6 +165,9 @@ class DesignSpec:
     trials: int | None = None
     batch: int | None = None
     seed: int = 1
+    blocks: int | None = None
+    resolution: int = 4
+    setup_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

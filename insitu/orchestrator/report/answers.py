@@ -9,16 +9,8 @@ from insitu.orchestrator.estimation.counterfactual import Counterfactual
 from insitu.orchestrator.estimation.fidelity import Fidelity
 from insitu.orchestrator.estimation.queries import Effect, Prediction
 from insitu.orchestrator.estimation.support import Place
-from insitu.orchestrator.report.wording import (
-    count,
-    join,
-    level_list,
-    level_text,
-    number,
-    percent,
-    scaled_interval,
-)
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.report.wording import count, join, level_list, level_text, number, scaled_interval
+from insitu.orchestrator.units import format_quantity, percent
 
 
 def prediction_text(answer: Prediction) -> str:

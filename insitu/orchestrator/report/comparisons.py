@@ -9,9 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from insitu.orchestrator.estimation.comparison import Comparison, LawChange
-from insitu.orchestrator.report.wording import interval, level_list, number, p_text, percent, scaled_interval
+from insitu.orchestrator.report.wording import (
+    interval,
+    level_list,
+    number,
+    p_text,
+    scaled_interval,
+    signed_percent,
+)
 from insitu.orchestrator.store.encoding import Json, finite_json
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.units import format_quantity, percent
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Json]:
@@ -78,8 +85,8 @@ def change_sentence(change: LawChange) -> str:
     """Say in one sentence whether a law changed, and by how much."""
     before, after = (format_quantity(one, change.unit) for one in (change.first, change.second))
     size = scaled_interval(change.change, change.low, change.high, change.unit)
-    where = f" at {level_list(change.at, change.units)}" if change.at else ""
-    by = f"{size}" + (f", {100 * change.change / change.first:+.2g} %" if change.first else "")
+    where = f" at {level_list(change.at, change.units, change.words)}" if change.at else ""
+    by = f"{size}" + (f", {signed_percent(change.change / change.first)}" if change.first else "")
     if not change.significant:
         return (
             f"{change.outcome} has not changed by more than noise ({p_text(change.adjusted_p)}): "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import StoredTrial
 
-_HIDDEN = {"name", "status", "reason", "results_written", "writer_pid"}
+_HIDDEN = {"name", "status", "reason", "next_step", "results_written", "writer_pid"}
 _FIRST = ("run_id", "created_at", "finished_at", "seed", "insitu_version", "schema_version")
 _LABELS = {"run_id": "run", "insitu_version": "insitu", "schema_version": "run format"}
 
@@ -52,6 +52,8 @@ def _flatten(label: str, key: str, fact: Json) -> list[Fact]:
         return [Fact(label, ", ".join(str(item) for item in fact))]
     if key.endswith("_at") and isinstance(fact, (int, float)) and not isinstance(fact, bool):
         return [Fact(label.removesuffix(" at"), time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(fact)))]
+    if key.endswith("_s") and isinstance(fact, float):
+        return [Fact(label.removesuffix(" s"), f"{fact:.1f} s")]
     return [Fact(label, str(fact))]
 
 

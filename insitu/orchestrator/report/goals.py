@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from insitu.orchestrator.estimation.answer import Answer, Part
 from insitu.orchestrator.plan.goals import EffectGoal, Goal, PredictionGoal, RankingGoal
-from insitu.orchestrator.report.wording import interval, join, level_list, percent, scaled_interval
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.report.course import standing_still, told
+from insitu.orchestrator.report.wording import interval, join, scaled_interval, spell_levels
+from insitu.orchestrator.units import percent
 
 _MOST_SHOWN = 4
 """Numbers in a headline; all of them are in the table."""
 
 
-def headline(goal: Goal, answer: Answer, units: dict[str, str]) -> str:
+def headline(goal: Goal, answer: Answer, variables: Mapping[str, Variable]) -> str:
     """The answer in one sentence without a stop.
 
     Parameters
     ----------
-    units
-        Of the model's variables.
+    variables
+        The model's.
     """
     if not answer.parts:
         return f"Nothing that trials can set changes {goal.outcome}"
     match goal:
         case EffectGoal():
-            return _effect(goal.outcome, answer.parts[0], units)
+            return _effect(goal.outcome, told(answer, goal)[0], variables)
         case RankingGoal():
-            ranked = sorted(answer.parts, key=_size, reverse=True)
-            shown = [f"{part.wanted.name} ({_value(part)})" for part in ranked[:_MOST_SHOWN]]
+            shown = [f"{part.wanted.name} ({_size(part)})" for part in told(answer, goal)[:_MOST_SHOWN]]
             return f"What changes {goal.outcome} most: {', then '.join(shown)}{_more(answer)}"
+        case PredictionGoal() if len(answer.parts) > 1:
+            known = sorted((part for part in answer.parts if not part.problem), key=lambda part: part.value)
+            ends = [_size(part) for part in (known[0], known[-1])] if known else ["not known"]
+            return f"{goal.outcome} is {' to '.join(dict.fromkeys(ends))} at the {len(answer.parts)} places"
         case PredictionGoal():
-            shown = [f"{_value(part)}{_where(part, units)}" for part in answer.parts[:_MOST_SHOWN]]
+            shown = [f"{_value(part)}{_where(part, variables)}" for part in answer.parts[:_MOST_SHOWN]]
             return f"{goal.outcome} is {join(shown)}{_more(answer)}"
     shown = [f"{part.wanted.name} = {_value(part)}" for part in answer.parts[:_MOST_SHOWN]]
     return f"The law of {goal.outcome} has {join(shown)}{_more(answer)}"
 
 
-def conditions(goal: Goal, answer: Answer, units: dict[str, str]) -> str:
+def conditions(goal: Goal, answer: Answer, variables: Mapping[str, Variable]) -> str:
     """Which intervals these are, and where the other variables stand."""
     intervals, at_worst = ("intervals", " at worst") if len(answer.parts) > 1 else ("interval", "")
     text = f"{percent(answer.confidence, 4)} confidence {intervals}"
@@ -45,20 +51,17 @@ def conditions(goal: Goal, answer: Answer, units: dict[str, str]) -> str:
         text += f", ± {percent(answer.half_width)}{at_worst}"
     if answer.inflation > 1:
         text += f", widened by {answer.inflation:.3g}, since trials ended when it was narrow enough"
-    still = dict(answer.parts[0].wanted.at) if isinstance(goal, (EffectGoal, RankingGoal)) and answer.parts else {}
-    return f"{text}; at {level_list(still, units)}" if still else text
+    still = standing_still(answer, goal, variables)
+    return f"{text}; at {still}" if still else text
 
 
-def _effect(outcome: str, part: Part, units: dict[str, str]) -> str:
+def _effect(outcome: str, part: Part, variables: Mapping[str, Variable]) -> str:
     """Told in the direction in which the outcome grows."""
-    wanted, unit = part.wanted, units.get(part.wanted.name, "")
-    ends, value, low, high = (wanted.low, wanted.high), part.value, part.low, part.high
-    if value < 0:
-        ends, value, low, high = (wanted.high, wanted.low), -value, -high, -low
-    first, second = (format_quantity(level, unit) for level in ends)
+    wanted = part.wanted
     if part.problem:
         return f"The effect of {wanted.name} on {outcome} is not known: {part.problem}"
-    size = scaled_interval(value, low, high, wanted.unit)
+    first, second = (variables[wanted.name].spell(level) for level in (wanted.low, wanted.high))
+    size = scaled_interval(part.value, part.low, part.high, wanted.unit)
     return f"Taking {wanted.name} from {first} to {second} adds {size} to {outcome}"
 
 
@@ -70,12 +73,12 @@ def _value(part: Part) -> str:
     return scaled_interval(part.value, part.low, part.high, part.wanted.unit)
 
 
-def _where(part: Part, units: dict[str, str]) -> str:
-    return f" at {level_list(dict(part.wanted.at), units)}" if part.wanted.at else ""
+def _where(part: Part, variables: Mapping[str, Variable]) -> str:
+    return f" at {spell_levels(dict(part.wanted.at), variables)}" if part.wanted.at else ""
 
 
-def _size(part: Part) -> float:
-    return 0.0 if math.isnan(part.value) else abs(part.value)
+def _size(part: Part) -> str:
+    return f"not known: {part.problem}" if part.problem else _value(part).partition(" [")[0]
 
 
 def _more(answer: Answer) -> str:

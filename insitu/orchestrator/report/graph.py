@@ -11,6 +11,7 @@ from insitu.orchestrator.report.summary import EdgeSummary
 NODE_WIDTH, NODE_HEIGHT = 158, 52
 _LAYER_GAP, _ROW_GAP, _MARGIN = 96, 26, 12
 _SWEEPS = 6
+_ARC_ROOM = 44
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,19 @@ class PlacedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A drawn graph, in pixels."""
+    """A drawn graph, in pixels.
+
+    Attributes
+    ----------
+    arcs
+        Between variables with a hidden common cause; neither causes the other.
+    """
 
     width: float
     height: float
     nodes: tuple[PlacedNode, ...]
     edges: tuple[PlacedEdge, ...]
+    arcs: tuple[PlacedEdge, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +57,16 @@ class _Place:
     passage: int = 0
 
 
-def lay_out(names: Sequence[str], edges: Sequence[EdgeSummary]) -> Layout:
-    """Place the variables of an acyclic graph, causes to the left."""
+def lay_out(
+    names: Sequence[str], edges: Sequence[EdgeSummary], confounded: Sequence[tuple[str, str]] = ()
+) -> Layout:
+    """Place the variables of an acyclic graph, causes to the left.
+
+    Parameters
+    ----------
+    confounded
+        Pairs with a hidden common cause; they are drawn as arcs above everything.
+    """
     depth = _depths(names, edges)
     layers: list[list[_Place]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
     for name in names:
@@ -65,12 +81,14 @@ def lay_out(names: Sequence[str], edges: Sequence[EdgeSummary]) -> Layout:
         chains.append([_Place(edge.cause), *between, _Place(edge.effect)])
     _uncross(layers, chains)
     tallest = max((len(layer) for layer in layers), default=0)
-    height = 2 * _MARGIN + tallest * NODE_HEIGHT + max(0, tallest - 1) * _ROW_GAP
+    above = _ARC_ROOM if confounded else 0
+    rows = tallest * NODE_HEIGHT + max(0, tallest - 1) * _ROW_GAP
+    height = 2 * _MARGIN + above + rows
     spots: dict[_Place, tuple[float, float]] = {}
     for column, column_places in enumerate(layers):
         x = _MARGIN + NODE_WIDTH / 2 + column * (NODE_WIDTH + _LAYER_GAP)
         step = NODE_HEIGHT + _ROW_GAP
-        top = height / 2 - (len(column_places) - 1) * step / 2
+        top = (above + height) / 2 - (len(column_places) - 1) * step / 2
         for row, place in enumerate(column_places):
             spots[place] = (x, top + row * step)
     width = 2 * _MARGIN + len(layers) * NODE_WIDTH + (len(layers) - 1) * _LAYER_GAP
@@ -81,6 +99,10 @@ def lay_out(names: Sequence[str], edges: Sequence[EdgeSummary]) -> Layout:
         tuple(
             PlacedEdge(edge.cause, edge.effect, _path([spots[place] for place in chain]))
             for edge, chain in zip(edges, chains, strict=True)
+        ),
+        tuple(
+            PlacedEdge(first, second, _arc(spots[_Place(first)], spots[_Place(second)]))
+            for first, second in confounded
         ),
     )
 
@@ -135,3 +157,16 @@ def _path(spots: Sequence[tuple[float, float]]) -> str:
             x = next_x + half
             parts.append(f"L{x:.0f},{y:.0f}")
     return "".join(parts)
+
+
+def _arc(first: tuple[float, float], second: tuple[float, float]) -> str:
+    """From the top of one variable to the top of the other; beside the column where both stand in one."""
+    (x, y), (end_x, end_y) = sorted((first, second))
+    if x == end_x:
+        side, reach = x + NODE_WIDTH / 2, _LAYER_GAP / 2
+        return (
+            f"M{side:.0f},{y:.0f}C{side + reach:.0f},{y:.0f} {side + reach:.0f},{end_y:.0f} {side:.0f},{end_y:.0f}"
+        )
+    top, end_top = y - NODE_HEIGHT / 2, end_y - NODE_HEIGHT / 2
+    peak = min(top, end_top) - _ARC_ROOM
+    return f"M{x:.0f},{top:.0f}C{x:.0f},{peak:.0f} {end_x:.0f},{peak:.0f} {end_x:.0f},{end_top:.0f}"

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from insitu.orchestrator.estimation.curves import Curve
 from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.report.goal_plots import goal_plot_data
 from insitu.orchestrator.report.summary import Summary, deviation
-from insitu.orchestrator.report.wording import Scale, axis_scale, level_list, percent
+from insitu.orchestrator.report.wording import Scale, axis_scale, level_list, spell_levels
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelVerdict
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.units import format_quantity, percent
 
 
 def plot_data(summary: Summary) -> dict[str, Json]:
     """Return everything that the page draws, as plain data."""
     fit = summary.analysis.fit
+    variables = {variable.name: variable for variable in summary.variables}
     return {
         "outcome": summary.outcome,
         "confidence": percent(fit.confidence, 4) if fit is not None else "",
         "curves": [_curve(curve) for curve in summary.analysis.curves],
-        "check": _check(summary),
-        "fit": _fit(fit) if fit is not None else None,
+        "check": _check(summary, variables),
+        "fits": [_fit(one, variables) for one in summary.fits] if fit is not None else [],
+        **goal_plot_data(summary),
     }
 
 
@@ -46,7 +50,8 @@ def _curve(curve: Curve) -> dict[str, Json]:
         "x_title": _axis(curve.variable, across),
         "y_title": _axis(curve.outcome, up),
         "logarithmic": curve.logarithmic,
-        "at": level_list(curve.at, curve.units),
+        "words": list(curve.words.get(curve.variable, ())),
+        "at": level_list(curve.at, curve.units, curve.words),
         "x": _times(across, (point.level for point in curve.points)),
         "mean": _times(up, (point.mean for point in curve.points)),
         "mean_low": _times(up, (point.mean_low for point in curve.points)),
@@ -60,7 +65,7 @@ def _curve(curve: Curve) -> dict[str, Json]:
     }
 
 
-def _check(summary: Summary) -> dict[str, Json]:
+def _check(summary: Summary, variables: Mapping[str, Variable]) -> dict[str, Json]:
     """Deviation of every level that was asked for, by variable and level, grouped by verdict."""
     cells: dict[tuple[str, float], str] = {}
     marks: list[Json] = []
@@ -69,9 +74,9 @@ def _check(summary: Summary) -> dict[str, Json]:
             off = deviation(level)
             if off is None or level.verdict in (LevelVerdict.EXACT, LevelVerdict.UNSET):
                 continue
-            label = f"{level.variable} {format_quantity(level.requested, level.unit)}"
+            label = f"{level.variable} {variables[level.variable].spell(level.requested)}"
             cells[level.variable, level.requested] = label
-            achieved = format_quantity(level.achieved or 0.0, level.unit)
+            achieved = variables[level.variable].spell(level.achieved or 0.0)
             marks.append(
                 {
                     "trial": trial.planned.trial,
@@ -89,19 +94,24 @@ def _check(summary: Summary) -> dict[str, Json]:
     }
 
 
-def _fit(fit: Fit) -> dict[str, Json]:
+def _fit(fit: Fit, variables: Mapping[str, Variable]) -> dict[str, Json]:
     scale = axis_scale(_largest(point.observed for point in fit.points), fit.unit)
-    small = axis_scale(_largest(point.residual for point in fit.points), fit.unit)
-    units = {support.variable: support.unit for support in fit.support}
+    relative = fit.noise.relative
+    left = [point.residual / point.predicted if relative else point.residual for point in fit.points]
+    small = Scale(100.0, "%") if relative else axis_scale(_largest(left), fit.unit)
+    parents = [support.variable for support in fit.support]
     return {
-        "x_title": _axis(f"predicted {fit.outcome}", scale),
-        "y_title": _axis(f"observed {fit.outcome}", scale),
+        "x_title": _axis(f"fitted {fit.outcome}", scale),
+        "y_title": _axis(f"measured {fit.outcome}", scale),
         "residual_title": _axis("residual", small),
         "trial": [point.trial for point in fit.points],
-        "levels": [level_list({n: point.levels[n] for n in units}, units) for point in fit.points],
+        "levels": [
+            spell_levels({name: point.levels[name] for name in parents}, variables) for point in fit.points
+        ],
         "observed": _times(scale, (point.observed for point in fit.points)),
         "predicted": _times(scale, (point.predicted for point in fit.points)),
-        "half": _times(scale, (point.high - point.predicted for point in fit.points)),
-        "residual": _times(small, (point.residual for point in fit.points)),
+        "above": _times(scale, (point.high - point.predicted for point in fit.points)),
+        "below": _times(scale, (point.predicted - point.low for point in fit.points)),
+        "residual": _times(small, left),
         "sigma": fit.sigma * small.factor,
     }

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 from insitu.orchestrator.estimation.analysis import Analysis
 from insitu.orchestrator.estimation.answer import Answer
 from insitu.orchestrator.estimation.finding import Check
+from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.plan.goals import EffectGoal, Goal
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report import goals
+from insitu.orchestrator.report.course import Looked
 from insitu.orchestrator.report.facts import Fact, gather_facts
-from insitu.orchestrator.report.wording import count, join, p_text, percent
+from insitu.orchestrator.report.wording import count, join, p_text
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial, TrialState
 from insitu.orchestrator.store.states import FINISHED, SPOILT
+from insitu.orchestrator.units import percent, percent_beside
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.blueprint import Blueprint
@@ -42,7 +45,7 @@ _TITLES = {
     Check.OUTLIERS: "Outliers",
     Check.GROUPS: "Nodes and days",
 }
-"""Checks of a fit that are shown where they are notable; the others have a line of their own."""
+"""Checks of a fit that are among the reasons where they are notable; the others have a reason of their own."""
 
 
 class Standing(StrEnum):
@@ -99,10 +102,24 @@ class EdgeSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything a report shows; base units."""
+    """Everything a report shows; base units.
+
+    Attributes
+    ----------
+    ending, next_step
+        How the run ended and what the user can do next; empty while it has not.
+    fits
+        Of every law of a measured variable, the outcome's first.
+    looks
+        What was known after each batch, where trials were chosen as they went.
+    reasoning
+        Whether and why the trials can tell what the goal asks for, in sentences.
+    """
 
     name: str
     status: str
+    ending: str
+    next_step: str
     headline: str
     conditions: str
     reasons: tuple[Reason, ...]
@@ -111,8 +128,12 @@ class Summary:
     goal: Goal | None
     analysis: Analysis
     answer: Answer | None
+    fits: tuple[Fit, ...]
+    looks: tuple[Looked, ...]
+    reasoning: tuple[str, ...]
     variables: tuple[Variable, ...]
     edges: tuple[EdgeSummary, ...]
+    confounded: tuple[tuple[str, str], ...]
     levels: tuple[LevelSummary, ...]
     trials: tuple[StoredTrial, ...]
     states: dict[str, int]
@@ -145,6 +166,10 @@ def summarise(
     goal: Goal | None = None,
     tolerance: float | None = None,
     answer: Answer | None = None,
+    *,
+    fits: Mapping[str, Fit] | None = None,
+    looks: Sequence[Looked] = (),
+    reasoning: Sequence[str] = (),
 ) -> Summary:
     """Gather what a report shows.
 
@@ -156,25 +181,32 @@ def summarise(
         The run's facts; ``name``, ``status`` and ``reason`` are shown at the top, the others as provenance.
     tolerance
         Largest relative deviation of a level that was held; drawn as a band.
+    fits, looks, reasoning
+        As of `Summary`.
     """
     states = {state.value: sum(trial.state is state for trial in trials) for state in TrialState}
     levels = _level_summaries(trials)
-    units = {name: variable.unit for name, variable in blueprint.variables.items()}
     status = str(meta.get("status") or ("complete" if _complete(states) else "incomplete"))
     edges = [EdgeSummary(parent, name) for name, law in blueprint.laws.items() for parent in law.parents]
     return Summary(
         name=str(meta.get("name") or "experiment"),
         status=status,
-        headline=_headline(analysis, states, goal, answer, units),
-        conditions=_conditions(analysis, meta, goal, answer, units),
+        ending=str(meta.get("reason") or ""),
+        next_step=str(meta.get("next_step") or ""),
+        headline=_headline(analysis, states, goal, answer, blueprint.variables),
+        conditions=_conditions(analysis, goal, answer, blueprint.variables),
         reasons=tuple(_reasons(analysis, states, levels, goal, answer)),
         outcome=analysis.outcome,
         law=f"{analysis.outcome} = {blueprint.laws[analysis.outcome].text}",
         goal=goal,
         analysis=analysis,
         answer=answer,
+        fits=_outcome_first(analysis, fits or {}),
+        looks=tuple(looks),
+        reasoning=tuple(reasoning),
         variables=tuple(blueprint.variables.values()),
         edges=tuple(edges),
+        confounded=blueprint.confounded,
         levels=levels,
         trials=tuple(trials),
         states=states,
@@ -183,15 +215,24 @@ def summarise(
     )
 
 
+def _outcome_first(analysis: Analysis, fits: Mapping[str, Fit]) -> tuple[Fit, ...]:
+    own = () if analysis.fit is None else (analysis.fit,)
+    return (*own, *(fit for name, fit in fits.items() if name != analysis.outcome))
+
+
 def _complete(states: Mapping[str, int]) -> bool:
     return not (states["planned"] or states["running"]) and states["valid"] > 0
 
 
 def _headline(
-    analysis: Analysis, states: Mapping[str, int], goal: Goal | None, answer: Answer | None, units: dict[str, str]
+    analysis: Analysis,
+    states: Mapping[str, int],
+    goal: Goal | None,
+    answer: Answer | None,
+    variables: Mapping[str, Variable],
 ) -> str:
     if goal is not None and answer is not None:
-        return goals.headline(goal, answer, units)
+        return goals.headline(goal, answer, variables)
     if analysis.fit is not None:
         return f"The law of {analysis.outcome} is fitted to {count(analysis.fit.n, 'trial')}"
     finished = sum(states[name] for name in FINISHED)
@@ -201,15 +242,16 @@ def _headline(
 
 
 def _conditions(
-    analysis: Analysis, meta: Mapping[str, Json], goal: Goal | None, answer: Answer | None, units: dict[str, str]
+    analysis: Analysis,
+    goal: Goal | None,
+    answer: Answer | None,
+    variables: Mapping[str, Variable],
 ) -> str:
     parts = []
     if goal is not None and answer is not None:
-        parts.append(goals.conditions(goal, answer, units))
+        parts.append(goals.conditions(goal, answer, variables))
     if analysis.fit is None and analysis.remedy:
         parts.append(f"{analysis.remedy[0].upper()}{analysis.remedy[1:]}")
-    if meta.get("reason"):
-        parts.append(str(meta["reason"]))
     return ". ".join(parts)
 
 
@@ -307,7 +349,8 @@ def _reasons(
         reasons.append(Reason(standing, "The graph", text))
     if goal is not None and goal.relative_half_width is not None and answer is not None:
         reached = answer.half_width <= goal.relative_half_width
-        found, asked = percent(answer.half_width), percent(goal.relative_half_width)
+        found = percent_beside(answer.half_width, goal.relative_half_width)
+        asked = percent(goal.relative_half_width)
         what = "The effect is" if isinstance(goal, EffectGoal) else "What the goal asks for is"
         text = f"{what} known to ± {found}; the goal asks for ± {asked}."
         title = "Precision reached" if reached else "Precision not reached"

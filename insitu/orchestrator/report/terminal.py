@@ -8,11 +8,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from insitu.orchestrator.report.endings import ending_label
+from insitu.orchestrator.report.goal_section import GoalSection, goal_section
 from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
-from insitu.orchestrator.report.wording import count, number, percent, signed_percent
+from insitu.orchestrator.report.wording import count, number, signed_percent
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial
 from insitu.orchestrator.store.states import SPOILT
-from insitu.orchestrator.units import format_quantity
+from insitu.orchestrator.units import format_quantity, percent
 
 if TYPE_CHECKING:
     from insitu.orchestrator.estimation.fit import Fit
@@ -27,16 +29,27 @@ _SHOWN = 12
 """Trials that are not valid and are listed one by one; the page lists them all."""
 
 
-def print_summary(summary: Summary, console: Console | None = None) -> None:
-    """Print the answer, the estimates, why to believe them, and what went wrong."""
-    (console or Console()).print(render_summary(summary))
+def print_summary(summary: Summary, console: Console | None = None, *, ending: bool = True) -> None:
+    """Print the answer, the estimates, why to believe them, and what went wrong.
+
+    Parameters
+    ----------
+    ending
+        Whether to say how the run ended and what to do next; else somebody else does.
+    """
+    (console or Console()).print(render_summary(summary, ending=ending))
 
 
-def render_summary(summary: Summary) -> RenderableType:
+def render_summary(summary: Summary, *, ending: bool = True) -> RenderableType:
     """The same as a renderable, for a live display."""
     parts: list[RenderableType] = [Text(""), Text(summary.headline, "bold")]
     if summary.conditions:
         parts.append(Text(summary.conditions))
+    if ending:
+        parts += _ending(summary)
+    section = goal_section(summary)
+    if section is not None and len(section.rows) > 1:
+        parts += [Text(""), _answer(section)]
     parts += [Text(""), Text.assemble(("law  ", "dim"), summary.law)]
     if summary.analysis.fit is not None:
         parts.append(_estimates(summary.analysis.fit))
@@ -50,6 +63,24 @@ def render_summary(summary: Summary) -> RenderableType:
     if spoilt:
         parts += [Text(""), _spoilt(spoilt)]
     return Group(*parts)
+
+
+def _ending(summary: Summary) -> list[RenderableType]:
+    """How it ended, and what to do next; nothing while it has not, or where that says no more than the answer."""
+    lines: list[RenderableType] = []
+    if summary.ending:
+        lines.append(Text.assemble((ending_label(summary.status), "bold"), f": {summary.ending}"))
+    if summary.next_step:
+        lines.append(Text.assemble(("next: ", "dim"), summary.next_step))
+    return lines
+
+
+def _answer(section: GoalSection) -> Table:
+    table = _table(section.question, section.what.lower(), "estimate", "interval", "half width")
+    for row in section.rows:
+        shown = (row.value, row.interval, row.half) if not row.problem else (f"not known: {row.problem}", "", "")
+        table.add_row(Text(row.name), *map(Text, shown))
+    return table
 
 
 def _table(title: str, *columns: str) -> Table:

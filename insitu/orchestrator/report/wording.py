@@ -6,15 +6,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from insitu.orchestrator.units import FRACTION, format_quantity
+from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.units import FRACTION, format_quantity, percent
 
-
-def percent(share: float, digits: int = 2) -> str:
-    """A share as a percentage: ``0.0213`` is ``"2.1 %"``."""
-    return f"{100 * share:.{digits}g} %" if math.isfinite(share) else "unknown"
-
-
-_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=[±=]) (?=\d)| (?== \d)")
+_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=±) (?=\d)|(?<= =) | (?== )")
 
 
 def together(text: str) -> str:
@@ -24,7 +19,7 @@ def together(text: str) -> str:
 
 def signed_percent(share: float) -> str:
     """A deviation as a percentage with its sign: ``"+2.1 %"``."""
-    return f"{100 * share:+.2g} %"
+    return f"{'-' if share < 0 else '+'}{percent(abs(share))}"
 
 
 def p_text(p_value: float) -> str:
@@ -42,7 +37,8 @@ def number(value: float, half_width: float) -> str:
     if not 1e-3 <= size < 1e6:
         return f"{value:.3g}"
     decimals = max(0, 1 - math.floor(math.log10(half_width)))
-    return f"{value:.{min(decimals, 6)}f}"
+    text = f"{value:.{min(decimals, 6)}f}"
+    return text.lstrip("-") if float(text) == 0 else text
 
 
 def interval(value: float, low: float, high: float, unit: str) -> str:
@@ -110,9 +106,17 @@ def level_list(
     )
 
 
+def spell_levels(levels: Mapping[str, float], variables: Mapping[str, Variable]) -> str:
+    """As `level_list`, with what the model says of its variables."""
+    return join([f"{name} = {variables[name].spell(level)}" for name, level in levels.items()])
+
+
 def level_text(level: float, unit: str, words: Sequence[str] = ()) -> str:
     """One level: a quantity, or the word of a category."""
-    return words[int(level)] if words else format_quantity(level, unit)
+    if not words:
+        return format_quantity(level, unit)
+    known = math.isfinite(level) and level == int(level) and 0 <= level < len(words)
+    return words[int(level)] if known else "no category"
 
 
 def join(parts: list[str]) -> str:

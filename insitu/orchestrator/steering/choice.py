@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from insitu.orchestrator.causal.graph import Blueprint
+    from insitu.orchestrator.design.situation import Situation
     from insitu.orchestrator.estimation.answer import Answer
+    from insitu.orchestrator.plan.goals import Goal
     from insitu.orchestrator.plan.types import Plan
+    from insitu.orchestrator.report.course import Looked
     from insitu.orchestrator.store.records import StoredTrial
 
 
@@ -38,6 +41,31 @@ def steering_of(plan: Plan, blueprint: Blueprint, most_trials: int) -> Steering:
 
         return SequentialSteering(plan, blueprint, most_trials)
     return FixedSteering(plan, most_trials)
+
+
+def before_any_trial(plan: Plan, blueprint: Blueprint) -> Situation:
+    """What a design that is fixed beforehand knows of the laws, and which trials it may choose among."""
+    from insitu.orchestrator.steering.state import knowledge_of
+
+    knowledge = knowledge_of(plan, blueprint, asked(plan, blueprint), ())
+    return knowledge.situation(plan, {}, by_time=plan.budget.time_s is not None)
+
+
+def asked(plan: Plan, blueprint: Blueprint) -> Goal:
+    """The plan's goal; without one, the parameters of the law that it fits."""
+    from insitu.orchestrator.estimation.analysis import outcome_of
+    from insitu.orchestrator.plan.goals import ParametersGoal
+
+    return plan.goal or ParametersGoal(outcome=outcome_of(blueprint, None))
+
+
+def course_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -> tuple[Looked, ...]:
+    """What was known at each look of a run; nothing of a design that is fixed beforehand."""
+    if plan.goal is None or plan.design.kind != SEQUENTIAL or not trials:
+        return ()
+    from insitu.orchestrator.steering.sequential import SequentialSteering
+
+    return SequentialSteering(plan, blueprint, most_trials(plan, len(trials))).course(trials)
 
 
 def answer_of(plan: Plan, blueprint: Blueprint, trials: Sequence[StoredTrial]) -> Answer | None:

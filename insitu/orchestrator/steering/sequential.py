@@ -10,12 +10,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.design.looks import Looks, planned_looks
-from insitu.orchestrator.design.sequential import Situation, batch_size, first_batch_size, out_of_reach, plan_batch
+from insitu.orchestrator.design.sequential import batch_size, first_batch_size, out_of_reach, plan_batch
+from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.design.stopping import Look, Ruling, Stop, judge
+from insitu.orchestrator.report.course import Looked
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after
 from insitu.orchestrator.steering.state import Knowledge, knowledge_of
 from insitu.orchestrator.store.ledger import was_disturbed
 from insitu.orchestrator.store.records import LevelVerdict, PlannedTrial, StoredTrial, TrialState
+from insitu.orchestrator.units import percent, percent_beside
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.graph import Blueprint
@@ -77,8 +80,12 @@ class SequentialSteering:
         if not self._looks:
             return f"{further} trials before the first look"
         now = self._looks[-1]
-        known = f"known to ± {now.half_width:.1%}" if math.isfinite(now.half_width) else "not known yet"
+        known = f"known to ± {self._told(now.half_width)}" if math.isfinite(now.half_width) else "not known yet"
         return f"{known} after {now.trials} valid trials; {further} more"
+
+    def _told(self, half_width: float) -> str:
+        """So that it does not read as what the goal asks for when it is not."""
+        return percent_beside(half_width, self.goal.relative_half_width or 0.0)
 
     @property
     def _tolerated(self) -> float:
@@ -102,6 +109,18 @@ class SequentialSteering:
     def answer(self, stored: Sequence[StoredTrial]) -> Answer | None:
         """What the trials say about the goal, with intervals that allow for all the looks."""
         return self._knowledge(stored).answer(self.goal.confidence, self.looks.inflation)
+
+    def course(self, stored: Sequence[StoredTrial]) -> tuple[Looked, ...]:
+        """What was known after each batch that has been executed."""
+        waiting = [one.planned.block for one in stored if one.state in (TrialState.PLANNED, TrialState.RUNNING)]
+        last = min(waiting, default=math.inf)
+        looked = []
+        for block in dict.fromkeys(one.planned.block for one in stored if one.planned.block < last):
+            knowledge = self._knowledge([one for one in stored if one.planned.block <= block])
+            enough = knowledge.valid >= self.looks.trials[0]
+            found = knowledge.answer(self.goal.confidence, self.looks.inflation) if enough else None
+            looked.append(Looked(knowledge.valid, found))
+        return tuple(looked)
 
     def _look_again(self, stored: Sequence[StoredTrial]) -> None:
         """Bring the looks up to date: one after each batch, so that a run which resumes has the same ones."""
@@ -128,9 +147,9 @@ class SequentialSteering:
     def _out_of_budget(self, stored: Sequence[StoredTrial], what: str) -> Outcome:
         valid = sum(trial.state is TrialState.VALID for trial in stored)
         known = self._looks[-1].half_width if self._looks else math.inf
-        so_far = f"known to ± {known:.1%}" if math.isfinite(known) else "not known yet"
+        so_far = f"known to ± {self._told(known)}" if math.isfinite(known) else "not known yet"
         asked = self.goal.relative_half_width
-        wanted = f"; the goal asks for ± {asked:.1%}" if asked is not None else ""
+        wanted = f"; the goal asks for ± {percent(asked)}" if asked is not None else ""
         text = f"the budget of {what} is used up: {so_far} after {valid} valid trials{wanted}"
         if problem := self._knowledge(stored).problem:
             return Outcome(Ending.BUDGET, f"{text}: {problem}", "see the report for the trials that are left out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,15 +14,18 @@ from insitu.orchestrator.causal.composite import Composite
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.target import Target, target_of
 from insitu.orchestrator.design.belief import Belief, nominal
-from insitu.orchestrator.design.sequential import Situation
-from insitu.orchestrator.design.space import space_of
+from insitu.orchestrator.design.setup import setup_seconds
+from insitu.orchestrator.design.situation import Situation
+from insitu.orchestrator.design.space import Space, space_of
 from insitu.orchestrator.design.stopping import Look, Misfit
 from insitu.orchestrator.errors import GoalNotReached
 from insitu.orchestrator.estimation.answer import Answer, answer
 from insitu.orchestrator.estimation.data import achieved_levels, can_be_fitted
 from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.estimation.prior_files import prior_of
 from insitu.orchestrator.estimation.refit import fit_law
-from insitu.orchestrator.store.records import StoredTrial, TrialState
+from insitu.orchestrator.plan.types import Role
+from insitu.orchestrator.store.records import Assignment, StoredTrial, TrialState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
     from insitu.orchestrator.design.looks import Looks
     from insitu.orchestrator.plan.goals import Goal
     from insitu.orchestrator.plan.types import Plan
+
+
+_LEAST_S = 1e-3
+"""No trial takes less, whatever a law says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,8 @@ class Knowledge:
         found = self.answer(goal.confidence, looks.inflation)
         width = found.half_width if found is not None and self.valid >= looks.trials[0] else math.inf
         df = min((fit.df for fit in self.fits.values()), default=math.inf)
-        return Look(self.valid, width, self._misfit(), df, disturbed)
+        shares = [fit.prior.share for fit in self.fits.values() if fit.prior is not None]
+        return Look(self.valid, width, self._misfit(), df, disturbed, max(shares, default=0.0))
 
     def _misfit(self) -> Misfit | None:
         """The worst of the laws' tests of lack of fit."""
@@ -79,7 +87,13 @@ class Knowledge:
         return min(found, key=lambda one: one.p_value, default=None)
 
     def situation(self, plan: Plan, given_up: Mapping[str, Collection[float]], *, by_time: bool) -> Situation:
-        """What the choice of the next trials depends on."""
+        """What the choice of the next trials depends on.
+
+        Parameters
+        ----------
+        by_time
+            Whether it depends on what trials take.
+        """
         space = space_of(plan, given_up)
         beliefs = self._beliefs()
         return Situation(
@@ -88,8 +102,20 @@ class Knowledge:
             beliefs=beliefs,
             target=self.target,
             tried=[trial.planned.assignment for trial in self.trials],
-            seconds=self._seconds(plan, space.columns(), beliefs) if by_time else None,
+            seconds=self._seconds(plan, space, beliefs) if by_time else None,
         )
+
+    def as_before(self, plan: Plan) -> Situation:
+        """A situation without any trial, but with the laws and the noise that these trials told."""
+        found = self.situation(plan, {}, by_time=False)
+        beliefs = {name: replace(belief, levels={}) for name, belief in found.beliefs.items()}
+        return replace(found, beliefs=beliefs, tried=())
+
+    def seconds(self, plan: Plan, assignments: Sequence[Assignment]) -> Array | None:
+        """What trials with these assignments take, shape (n,); ``None`` while nothing is known."""
+        space = space_of(plan)
+        levels = [[one.as_dict()[name] for name in space.names] for one in assignments]
+        return self._seconds(plan, replace(space, levels=np.array(levels)), self._beliefs())
 
     def _beliefs(self) -> dict[str, Belief]:
         levels = [
@@ -102,31 +128,49 @@ class Knowledge:
     def _belief(self, variable: str, levels: Sequence[Mapping[str, float]]) -> Belief:
         law = next(one for one in self.composite.laws if one.variable == variable)
         seen = {name: np.array([one.get(name, math.nan) for one in levels]) for name in law.parents}
+        prior = prior_of(law)
+        root = None if prior is None else prior.rows(law)
+        known = None if root is None else root.T @ root
         fit = self.fits.get(variable)
-        if fit is None:
-            return Belief(law, nominal(law), 1.0, seen)
-        known = {estimate.name: estimate.base for estimate in fit.estimates}
-        return Belief(law, np.array([known.get(name, 0.0) for name in law.parameters]), _noise(fit), seen)
+        if fit is not None:
+            found = {estimate.name: estimate.base for estimate in fit.estimates}
+            values = np.array([found.get(name, 0.0) for name in law.parameters])
+            return Belief(law, values, _noise(fit), seen, known)
+        values, noise = nominal(law), 1.0
+        if prior is not None:
+            values = np.where(np.isnan(there := prior.known_values(law)), values, there)
+            noise = prior.noise if prior.noise > 0 else noise
+        return Belief(law, values, noise, seen, known, untold=prior is None)
 
-    def _seconds(self, plan: Plan, columns: Mapping[str, Array], beliefs: Mapping[str, Belief]) -> Array | None:
-        """What a trial of each candidate takes; ``None`` before any trial."""
-        durations = [trial.record.duration_s for trial in self.trials if trial.record is not None]
-        if not durations:
+    def _seconds(self, plan: Plan, space: Space, beliefs: Mapping[str, Belief]) -> Array | None:
+        """What a trial of each candidate takes, set-up included; ``None`` while nothing is known."""
+        walls = self._walls(plan, space, beliefs)
+        if walls is None:
             return None
-        count = len(next(iter(columns.values())))
-        outcome = self.blueprint.variables[self.composite.outcome]
-        if outcome.source != "wall_time" or not self.fits:
-            return np.full(count, statistics.median(durations))
+        own = [name for name in space.names if plan.model.variables[name].role is Role.PARAMETER]
+        records = [trial.record for trial in self.trials if trial.record is not None]
+        setups = setup_seconds(
+            space,
+            own,
+            [trial.planned.assignment for trial in self.trials if trial.record is not None],
+            [max(0.0, one.duration_s - one.measurements.get("wall_time", 0.0)) for one in records],
+            plan.design.setup_s or 0.0,
+        )
+        return np.maximum(walls + setups, _LEAST_S)
+
+    def _walls(self, plan: Plan, space: Space, beliefs: Mapping[str, Belief]) -> Array | None:
+        """What the subject takes in a trial of each candidate."""
         walls = [
             trial.record.measurements.get("wall_time", 0.0) for trial in self.trials if trial.record is not None
         ]
-        around_s = max(0.0, statistics.median(d - w for d, w in zip(durations, walls, strict=True)))
-        mean = self.composite.mean({name: one.values for name, one in beliefs.items()}, columns)
-        shortest = min(walls, default=0.0) / 2
-        seconds: Array = (
-            np.clip(np.nan_to_num(mean, nan=max(walls)), shortest, plan.guards.trial_timeout_s) + around_s
-        )
-        return np.maximum(seconds, 1e-3)
+        is_time = self.blueprint.variables[self.composite.outcome].source == "wall_time"
+        if is_time and not any(belief.untold for belief in beliefs.values()) and (self.fits or not walls):
+            mean = self.composite.mean({name: one.values for name, one in beliefs.items()}, space.columns())
+            longest = max(walls, default=plan.guards.trial_timeout_s)
+            shortest = min(walls, default=0.0) / 2
+            known: Array = np.clip(np.nan_to_num(mean, nan=longest), shortest, plan.guards.trial_timeout_s)
+            return known
+        return np.full(len(space), statistics.median(walls)) if walls else None
 
 
 def knowledge_of(plan: Plan, blueprint: Blueprint, goal: Goal, stored: Sequence[StoredTrial]) -> Knowledge:

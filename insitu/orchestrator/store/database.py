@@ -4,10 +4,11 @@ Schema version 1
 ----------------
 ``meta(key, value)``
     Facts about the run; the value is JSON. Always there: ``schema_version``, ``insitu_version``.
-``trials(trial, block, assignment, ..., record)``
+``trials(trial, block, assignment, ..., record, purpose)``
     One row per planned trial. ``assignment`` is a JSON list of [variable, base-unit level]; ``state`` a
     `TrialState`; the columns from ``node`` on are NULL until the trial finished; ``record`` is a JSON
-    object of ``measurements``, ``samples``, ``reasons``, ``stderr_tail``, ``sandbox`` and ``host``.
+    object of ``measurements``, ``samples``, ``reasons``, ``stderr_tail``, ``sandbox`` and ``host``; ``purpose`` is
+    NULL of a design that is fixed beforehand.
 ``levels(trial, position, variable, requested, achieved, ...)``
     One row per variable of a finished trial, base units; an infinite ``requested`` is *unlimited*, a NULL
     ``achieved`` means that the resource was never in use.
@@ -17,8 +18,10 @@ Schema version 1
 ``events(event, at, kind, text, trial, planned_s, actual_s)``
     What happened, in order; ``at`` in seconds since the epoch. To the run itself: ``trial`` is NULL. During a
     trial: ``text`` is the injector's variable, the times count from the subject's start, and a NULL
-    ``planned_s`` means with the subject. The last three columns are missing in runs of earlier versions, until
-    one is opened for writing.
+    ``planned_s`` means with the subject.
+
+The last three columns of ``events`` and the last one of ``trials`` are missing in runs of earlier versions,
+until one is opened for writing.
 
 JSON never holds a bare infinity or NaN: see `insitu.orchestrator.store.encoding`.
 """
@@ -46,7 +49,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE trials (
     trial INTEGER PRIMARY KEY, block INTEGER NOT NULL, assignment TEXT NOT NULL, baseline INTEGER NOT NULL,
     replaces INTEGER REFERENCES trials (trial), state TEXT NOT NULL, node TEXT, started_at REAL,
-    duration_s REAL, exit_status INTEGER, record TEXT
+    duration_s REAL, exit_status INTEGER, record TEXT, purpose TEXT
 );
 CREATE TABLE levels (
     trial INTEGER NOT NULL REFERENCES trials (trial), position INTEGER NOT NULL, variable TEXT NOT NULL,
@@ -149,23 +152,36 @@ def connect_writing(path: Path) -> sqlite3.Connection:
     return connection
 
 
-_TRIAL_EVENTS = {"trial": "INTEGER REFERENCES trials (trial)", "planned_s": "REAL", "actual_s": "REAL"}
+_LATER_COLUMNS = {
+    "events": {"trial": "INTEGER REFERENCES trials (trial)", "planned_s": "REAL", "actual_s": "REAL"},
+    "trials": {"purpose": "TEXT"},
+}
 
 
 def has_trial_events(connection: sqlite3.Connection) -> bool:
     """Whether the table ``events`` has the columns of what happened during trials."""
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(events)")}
-    return columns >= _TRIAL_EVENTS.keys()
+    return _has_later_columns(connection, "events")
 
 
-def add_trial_events(connection: sqlite3.Connection) -> None:
-    """Bring the table ``events`` of an earlier version up to this one; readers of either version go on."""
-    if has_trial_events(connection):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    for name, kind in _TRIAL_EVENTS.items():
-        connection.execute(f"ALTER TABLE events ADD COLUMN {name} {kind}")
-    connection.execute("COMMIT")
+def has_purposes(connection: sqlite3.Connection) -> bool:
+    """Whether the table ``trials`` says what each was for."""
+    return _has_later_columns(connection, "trials")
+
+
+def _has_later_columns(connection: sqlite3.Connection, table: str) -> bool:
+    columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+    return columns >= _LATER_COLUMNS[table].keys()
+
+
+def add_later_columns(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an earlier version up to this one; readers of either version go on."""
+    for table, columns in _LATER_COLUMNS.items():
+        if _has_later_columns(connection, table):
+            continue
+        connection.execute("BEGIN IMMEDIATE")
+        for name, kind in columns.items():
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+        connection.execute("COMMIT")
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:

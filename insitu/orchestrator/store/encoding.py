@@ -16,6 +16,7 @@ from insitu.orchestrator.store.records import (
     LevelRecord,
     LevelVerdict,
     PlannedTrial,
+    Purpose,
     StoredTrial,
     TrialEvent,
     TrialRecord,
@@ -28,6 +29,7 @@ Cell: TypeAlias = "int | float | str | None"
 TRIAL_COLUMNS = (
     "trial, block, assignment, baseline, replaces, state, node, started_at, duration_s, exit_status, record"
 )
+PLAN_COLUMNS = "trial, block, assignment, baseline, replaces, state, purpose"
 EVENT_COLUMNS = "trial, at, kind, text, planned_s, actual_s"
 LEVEL_COLUMNS = (
     "trial, position, variable, requested, achieved, bound_share, uncertainty, verdict, mechanism, unit, note"
@@ -53,7 +55,7 @@ def dump(value: object) -> str:
 
 
 def planned_row(planned: PlannedTrial) -> tuple[Cell, ...]:
-    """Values of the columns ``trial`` to ``state`` of a trial that has not started."""
+    """Values of the `PLAN_COLUMNS` of a trial that has not started."""
     return (
         planned.trial,
         planned.block,
@@ -61,6 +63,7 @@ def planned_row(planned: PlannedTrial) -> tuple[Cell, ...]:
         int(planned.baseline),
         planned.replaces,
         TrialState.PLANNED.value,
+        None if planned.purpose is None else planned.purpose.value,
     )
 
 
@@ -144,20 +147,34 @@ def read_level(row: Sequence[Cell]) -> LevelRecord:
 def read_trial(
     row: Sequence[Cell], levels: Sequence[LevelRecord], events: Sequence[TrialEvent] = ()
 ) -> StoredTrial:
-    """Read a row of the table ``trials`` with its levels and events.
+    """Read a row of the table ``trials``, its `TRIAL_COLUMNS` and its purpose, with its levels and events.
 
     Raises
     ------
     ValueError, TypeError, KeyError
         If the row is not what this program writes.
     """
-    trial, block, assignment, baseline, replaces, state, node, started_at, duration_s, exit_status, rest = row
+    (
+        trial,
+        block,
+        assignment,
+        baseline,
+        replaces,
+        state,
+        node,
+        started_at,
+        duration_s,
+        exit_status,
+        rest,
+        purpose,
+    ) = row
     planned = PlannedTrial(
         trial=_whole(trial),
         block=_whole(block),
         assignment=Assignment(tuple((str(name), float(level)) for name, level in json.loads(str(assignment)))),
         baseline=bool(baseline),
         replaces=None if replaces is None else _whole(replaces),
+        purpose=None if purpose is None else Purpose(str(purpose)),
     )
     if rest is None:
         return StoredTrial(planned, TrialState(str(state)))

@@ -19,7 +19,7 @@ from insitu.orchestrator.store.encoding import (
 )
 from insitu.orchestrator.store.records import LevelRecord, StoredTrial, TrialEvent
 
-_TRIALS = f"SELECT {TRIAL_COLUMNS} FROM trials ORDER BY trial"  # noqa: S608
+_TRIALS = f"SELECT {TRIAL_COLUMNS}, {{purpose}} FROM trials ORDER BY trial"  # noqa: S608
 _LEVELS = f"SELECT {LEVEL_COLUMNS} FROM levels ORDER BY trial, position"  # noqa: S608
 _TRIAL_EVENTS = f"SELECT {EVENT_COLUMNS} FROM events WHERE trial IS NOT NULL ORDER BY event"  # noqa: S608
 
@@ -43,7 +43,8 @@ def trials(connection: sqlite3.Connection, directory: Path) -> tuple[StoredTrial
     """
     connection.execute("BEGIN")  # all tables as of one moment
     try:
-        rows = connection.execute(_TRIALS).fetchall()
+        purpose = "purpose" if database.has_purposes(connection) else "NULL"
+        rows = connection.execute(_TRIALS.format(purpose=purpose)).fetchall()
         level_cells = connection.execute(_LEVELS).fetchall()
         with_events = database.has_trial_events(connection)
         event_cells = connection.execute(_TRIAL_EVENTS).fetchall() if with_events else []

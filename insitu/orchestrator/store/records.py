@@ -40,6 +40,19 @@ class LevelVerdict(StrEnum):
     """A parameter of the subject's own: set by substitution, nothing to verify."""
 
 
+class Purpose(StrEnum):
+    """What a trial is for, of a design that chooses its trials for a law."""
+
+    INFORMING = "informing"
+    """Tells most about what the goal asks for, if the law is right."""
+    CONTROL = "control"
+    """Checks what the machine does without any intervention."""
+    REPLICATE = "replicate"
+    """Checks the noise: an earlier trial again."""
+    CENTRE = "centre"
+    """Checks whether the law bends in the middle of all factors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """Levels of one trial: variable name to base-unit level; infinity is unlimited."""
@@ -60,6 +73,8 @@ class PlannedTrial:
         Number within the run, from 1, in execution order.
     replaces
         The trial that came out badly and that this one repeats.
+    purpose
+        Why it was chosen; ``None`` of a design that is fixed beforehand.
     """
 
     trial: int
@@ -67,6 +82,7 @@ class PlannedTrial:
     assignment: Assignment
     baseline: bool = False
     replaces: int | None = None
+    purpose: Purpose | None = None
 
 
 @dataclass(frozen=True, slots=True)

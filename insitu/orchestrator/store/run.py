@@ -28,6 +28,7 @@ from insitu.orchestrator.store import beginning, database, reading, refusals
 from insitu.orchestrator.store.encoding import (
     EVENT_COLUMNS,
     LEVEL_COLUMNS,
+    PLAN_COLUMNS,
     Json,
     dump,
     event_rows,
@@ -45,7 +46,7 @@ from insitu.orchestrator.store.records import (
 from insitu.orchestrator.store.samples import PENDING_COLUMNS, pack, unpack, write_samples
 from insitu.orchestrator.store.states import transition
 
-_PLAN = "INSERT INTO trials (trial, block, assignment, baseline, replaces, state) VALUES (?, ?, ?, ?, ?, ?)"
+_PLAN = f"INSERT INTO trials ({PLAN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _FINISH = """
     UPDATE trials SET state = ?, node = ?, started_at = ?, duration_s = ?, exit_status = ?, record = ?
     WHERE trial = ? AND state = 'running'
@@ -132,7 +133,7 @@ class RunStore:
                     database.check_schema(connection, directory)
                     store = cls(directory, connection, lock, read_only=read_only)
                     if not read_only:
-                        database.add_trial_events(connection)
+                        database.add_later_columns(connection)
                         store.set_meta(refusals.WRITER, os.getpid())
                 except BaseException:
                     connection.close()

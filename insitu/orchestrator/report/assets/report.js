@@ -25,6 +25,10 @@
     ];
   }
 
+  const spread = (mean, low, high, name, thickness) => ({
+    type: "data", symmetric: false, array: high.map((y, i) => y - mean[i]), arrayminus: mean.map((y, i) => y - low[i]), color: color(name), thickness, width: 0,
+  });
+
   function drawDose() {
     const place = byId("dose");
     if (!place) return;
@@ -35,10 +39,68 @@
       ...band(curve.x, curve.mean_low, curve.mean_high, color("wash-1"), data.confidence + " interval of the mean"),
       { x: curve.x, y: curve.mean, mode: "lines", name: "law", line: { color: color("mean"), width: 2.5 }, hovertemplate: "%{x:.4g} → %{y:.4g}<extra>law</extra>" },
       { x: curve.trial_x, y: curve.trial_y, mode: "markers", name: "trials", marker: { size: 8, color: color("point"), opacity: .75, line: { width: 1, color: color("card") } },
-        text: curve.trial.map((trial, i) => "trial " + trial + "<br>observed " + escape(curve.observed[i])), hovertemplate: "%{text}<br>at %{x:.4g}<extra></extra>" },
+        text: curve.trial.map((trial, i) => "trial " + trial + "<br>measured " + escape(curve.observed[i])), hovertemplate: "%{text}<br>at %{x:.4g}<extra></extra>" },
     ];
-    const scale = curve.logarithmic ? { type: "log", dtick: 1, minor: { showgrid: true, gridcolor: color("grid") } } : {};
+    const words = curve.words.length > 0;
+    if (words) {
+      traces.splice(0, 5, 
+        { x: curve.x, y: curve.mean, mode: "markers", name: data.confidence + " of new trials", hoverinfo: "skip", marker: { size: 1, color: color("wash-1") }, error_y: spread(curve.mean, curve.low, curve.high, "wash-1", 18) },
+        { x: curve.x, y: curve.mean, mode: "markers", name: "law, " + data.confidence + " interval of the mean", marker: { size: 11, symbol: "diamond", color: color("mean") }, hovertemplate: "%{y:.4g}<extra>law</extra>", error_y: spread(curve.mean, curve.mean_low, curve.mean_high, "mean", 3) });
+    }
+    const scale = words ? { tickvals: curve.words.map((_, i) => i), ticktext: curve.words.map(escape), range: [-.6, curve.words.length - .4], showgrid: false } : curve.logarithmic ? { type: "log", dtick: 1, minor: { showgrid: true, gridcolor: color("grid") } } : {};
     Plotly.react(place, traces, layout(axis(curve.x_title, scale), axis(curve.y_title, { rangemode: "tozero" })), config);
+  }
+
+  const narrow = () => innerWidth < 600;
+  const wrapped = (text, width) => {
+    const lines = [""];
+    for (const word of String(text).split(" ")) {
+      const last = lines[lines.length - 1];
+      if (last && last.length + word.length >= width) lines.push(word); else lines[lines.length - 1] = last ? last + " " + word : word;
+    }
+    return lines.map(escape).join("<br>");
+  };
+  const dashes = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+
+  function drawNarrowing() {
+    const place = byId("narrowing");
+    if (!place || !data.narrowing) return;
+    const went = data.narrowing;
+    const each = went.lines.length ? went.lines : [{ name: "half width", y: went.worst }];
+    const traces = each.map((line, i) => ({
+      x: went.x, y: line.y, mode: went.x.length > 40 ? "lines" : "lines+markers", name: escape(line.name),
+      line: { color: color(each.length > 1 ? "point" : "mean"), width: 2, dash: dashes[i] }, marker: { size: 6, color: color(each.length > 1 ? "point" : "mean") },
+      hovertemplate: "± %{y:.2g} % after %{x} trials<extra>" + escape(line.name) + "</extra>",
+    }));
+    const all = each.flatMap((line) => line.y).filter((y) => y !== null && y > 0);
+    const ends = [Math.min(...all, went.asked === null ? Infinity : went.asked), Math.max(...all, went.asked || 0)].map(Math.log10);
+    const room = Math.max(.06, .06 * (ends[1] - ends[0]));
+    const shapes = [], annotations = [];
+    if (went.asked !== null) {
+      shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: went.asked, y1: went.asked, line: { color: color("good"), width: 1.5, dash: "dash" } });
+      annotations.push({ xref: "paper", x: 0, xanchor: "left", y: Math.log10(went.asked), yanchor: "bottom", text: "asked: ± " + Number(went.asked.toPrecision(3)) + " %", showarrow: false, font: { size: 12, color: color("good") } });
+    }
+    const powers = [];
+    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) for (const step of ends[1] - ends[0] < 1 ? [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8] : [1, 2, 5]) powers.push(step * 10 ** power);
+    const ticks = { tickvals: powers, ticktext: powers.map((tick) => String(Number(tick.toPrecision(2)))) };
+    Plotly.react(place, traces, layout(
+      axis("valid trials", went.x.length > 8 ? {} : { tickvals: went.x }),
+      axis("half width (%)", { type: "log", range: [ends[0] - room, ends[1] + 2 * room], ...ticks }),
+      { shapes, annotations, showlegend: each.length > 1 && !narrow() }), config);
+  }
+
+  function drawForest() {
+    const place = byId("forest");
+    if (!place || !data.forest) return;
+    const all = data.forest;
+    const rows = all.names.map((_, i) => i);
+    place.style.height = Math.max(180, 90 + 46 * rows.length) + "px";
+    Plotly.react(place, [{
+      x: all.value, y: rows, mode: "markers", marker: { size: 10, color: color("mean") }, cliponaxis: false,
+      error_x: { type: "data", symmetric: false, array: all.value.map((v, i) => all.high[i] - v), arrayminus: all.value.map((v, i) => v - all.low[i]), color: color("mean"), thickness: 2, width: 5 },
+      text: all.names.map(escape), hovertemplate: "%{text}<br>%{x:.4g}<extra></extra>",
+    }], layout(axis(all.title, { rangemode: all.from_zero ? "tozero" : "normal" }),
+      axis("", { tickvals: rows, ticktext: all.names.map((name) => wrapped(name, narrow() ? 16 : 26)), range: [rows.length - .4, -.6], showgrid: false }), { showlegend: false }), config);
   }
 
   const verdicts = { held: ["held", "circle"], missed: ["missed", "x"], disturbed: ["disturbed", "diamond-open"] };
@@ -68,22 +130,23 @@
   }
 
   function drawFit() {
-    if (!data.fit) return;
-    const fit = data.fit;
+    if (!data.fits.length) return;
+    const fit = data.fits[byId("law") ? Number(byId("law").value) : 0];
+    const ordered = byId("against").value === "trial";
     const text = fit.trial.map((trial, i) => "trial " + trial + "<br>" + escape(fit.levels[i]));
     const ends = [Math.min(...fit.observed, ...fit.predicted), Math.max(...fit.observed, ...fit.predicted)];
     Plotly.react(byId("observed"), [
-      { x: ends, y: ends, mode: "lines", line: { color: color("faint"), width: 1.5, dash: "dash" }, hoverinfo: "skip", name: "as predicted" },
-      { x: fit.predicted, y: fit.observed, mode: "markers", name: "trials", text, hovertemplate: "%{text}<br>predicted %{x:.4g}, observed %{y:.4g}<extra></extra>",
-        error_x: { type: "data", array: fit.half, color: color("mean"), thickness: 1, width: 0 }, marker: { size: 8, color: color("mean"), opacity: .85 } },
+      { x: ends, y: ends, mode: "lines", line: { color: color("faint"), width: 1.5, dash: "dash" }, hoverinfo: "skip", name: "as fitted" },
+      { x: fit.predicted, y: fit.observed, mode: "markers", name: "trials", text, hovertemplate: "%{text}<br>fitted %{x:.4g}, measured %{y:.4g}<extra></extra>",
+        error_x: { type: "data", symmetric: false, array: fit.above, arrayminus: fit.below, color: color("mean"), thickness: 1, width: 0 }, marker: { size: 8, color: color("mean"), opacity: .85 } },
     ], layout(axis(fit.x_title), axis(fit.y_title), { showlegend: false }), config);
     const line = (at, dash) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: at, y1: at, line: { color: color("faint"), width: 1, dash }, layer: "below" });
     Plotly.react(byId("residuals"), [
-      { x: fit.predicted, y: fit.residual, mode: "markers", text, hovertemplate: "%{text}<br>residual %{y:.3g}<extra></extra>", marker: { size: 8, color: color("mean"), opacity: .85 } },
-    ], layout(axis(fit.x_title), axis(fit.residual_title), { showlegend: false, shapes: [line(0, "solid"), line(2 * fit.sigma, "dot"), line(-2 * fit.sigma, "dot")] }), config);
+      { x: ordered ? fit.trial : fit.predicted, y: fit.residual, mode: "markers", text, hovertemplate: "%{text}<br>residual %{y:.3g}<extra></extra>", marker: { size: 8, color: color("mean"), opacity: .85 } },
+    ], layout(axis(ordered ? "trial" : fit.x_title), axis(fit.residual_title), { showlegend: false, shapes: [line(0, "solid"), line(2 * fit.sigma, "dot"), line(-2 * fit.sigma, "dot")] }), config);
   }
 
-  function draw() { drawDose(); drawCheck(); drawFit(); }
+  function draw() { drawNarrowing(); drawForest(); drawDose(); drawCheck(); drawFit(); }
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
   let chosen = null;
@@ -129,5 +192,6 @@
     });
   }
   if (byId("factor")) byId("factor").addEventListener("change", drawDose);
+  for (const chooser of ["law", "against"]) if (byId(chooser)) byId(chooser).addEventListener("change", drawFit);
   setTheme(preferred());
 })();
