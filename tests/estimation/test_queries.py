@@ -13,6 +13,8 @@ from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.estimation.queries import effect, whatif
 from insitu.orchestrator.estimation.refit import fit_law
 from insitu.orchestrator.plan.goals import EffectGoal
+from insitu.orchestrator.plan.law_kinds import Noise
+from tests.estimation.made import made, trials_of
 from tests.standins import (
     LINE_VARIABLES,
     SORT,
@@ -167,3 +169,20 @@ def test_an_analysis_says_why_there_is_no_answer() -> None:
         )
     with pytest.raises(InputError, match="no measured variable"):
         analyse(replace(SORT, laws={}), trials, None)
+
+
+def test_trials_beside_a_curve_keep_their_ratio_where_the_noise_is_relative() -> None:
+    law = made("a + b * x + c * z", ("x", "z"), noise=Noise.GAMMA)
+    rng = np.random.default_rng(3)
+    x, z = np.tile([1.0, 2.0, 3.0], 8), np.repeat([0.0, 50.0], 12)
+    y = (1 + x + z) * rng.gamma(100, 0.01, 24)
+    fit = fit_law(law.law, trials_of({"x": x, "z": z}, y), variables=law.variables)
+    (curve,) = (one for one in dose_response(fit, law.law) if one.variable == "x")
+    at = {point.level: point.mean for point in curve.points}
+    points = {point.trial: point for point in fit.points}
+    assert curve.at["z"] == 0.0
+    for trial in curve.trials:
+        if trial.level in at:
+            ratio = points[trial.trial].observed / points[trial.trial].predicted
+            assert trial.adjusted / at[trial.level] == pytest.approx(ratio)
+    assert min(trial.adjusted for trial in curve.trials) > 0

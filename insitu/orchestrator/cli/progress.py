@@ -40,7 +40,7 @@ def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
         yield _Lines(console, prepared.blueprint.variables)
         return
     with _bar(console) as bar:
-        until = "to the next look" if prepared.plan.design.kind == SEQUENTIAL else "left"
+        until = "to next look" if prepared.plan.design.kind == SEQUENTIAL else "left"
         yield _Live(console, prepared.blueprint.variables, bar, until)
 
 

@@ -37,8 +37,8 @@ class CurveTrial:
     Attributes
     ----------
     adjusted
-        The curve at this trial's level plus the trial's residual: what it would have shown had its other
-        variables stood where the curve's do, if the law is right.
+        The curve at this trial's level plus the trial's residual, or times its ratio to the law where the noise is
+        relative: what it would have shown had its other variables stood where the curve's do, if the law is right.
     """
 
     trial: int
@@ -122,7 +122,8 @@ def _curve(
         level = point.levels[support.variable]
         if np.isfinite(level):
             mean = predict(fitted, {**at, support.variable: level}).mean
-            trials.append(CurveTrial(point.trial, level, point.observed, mean + point.residual))
+            moved = mean / point.predicted * point.observed if fit.noise.relative else mean + point.residual
+            trials.append(CurveTrial(point.trial, level, point.observed, moved))
     return Curve(
         variable=support.variable,
         unit=support.unit,

@@ -373,7 +373,7 @@ def _ask(fitted: FittedLaw, do: Mapping[str, float]) -> _Question:
         else:
             raise InputError(
                 f"the question leaves {name} open, and no trial without intervention says where it stands",
-                hint=f"add {name}=<level>; the trials have {span_text(known[name])}",
+                hint=f"add {name}=<level>, as in the trials: {span_text(known[name])}",
             )
     return _Question(levels, tuple(defaults), tuple(outside))
 

@@ -223,7 +223,7 @@ def _level(
         raise InputError(
             f"the question leaves {name} open, and no trial without intervention says where it stands",
             hint=f"add {name}=<level>"
-            + (f"; the trials have {span_text(support)}" if support is not None else ""),
+            + (f", as in the trials: {span_text(support)}" if support is not None else ""),
         )
     return standing
 

@@ -49,7 +49,7 @@ def render_summary(summary: Summary, *, ending: bool = True) -> RenderableType:
         parts += _ending(summary)
     section = goal_section(summary)
     if section is not None and len(section.rows) > 1:
-        parts += [Text(""), _answer(section)]
+        parts += [Text(""), Text(section.question, "bold"), _answer(section)]
     parts += [Text(""), Text.assemble(("law  ", "dim"), summary.law)]
     if summary.analysis.fit is not None:
         parts.append(_estimates(summary.analysis.fit))
@@ -76,7 +76,7 @@ def _ending(summary: Summary) -> list[RenderableType]:
 
 
 def _answer(section: GoalSection) -> Table:
-    table = _table(section.question, section.what.lower(), "estimate", "interval", "half width")
+    table = _table("", section.what.lower(), "estimate", "interval", "half width")
     for row in section.rows:
         shown = (row.value, row.interval, row.half) if not row.problem else (f"not known: {row.problem}", "", "")
         table.add_row(Text(row.name), *map(Text, shown))

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.units import FRACTION, format_quantity, percent
 
-_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=±) (?=\d)|(?<= =) | (?== )")
+_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])|(?<=±) (?=\d)|(?<= =) | (?== )|(?<=\d,) (?=-?[\d.]+\])")
 
 
 def together(text: str) -> str:
-    """Keep a number, its unit and its sign on one line, by no-break spaces."""
+    """Keep a number, its unit and its sign, and an interval, on one line, by no-break spaces."""
     return _NUMBER_AND_UNIT.sub("\u00a0", text)
 
 

@@ -8,7 +8,7 @@ Schema version 1
     One row per planned trial. ``assignment`` is a JSON list of [variable, base-unit level]; ``state`` a
     `TrialState`; the columns from ``node`` on are NULL until the trial finished; ``record`` is a JSON
     object of ``measurements``, ``samples``, ``reasons``, ``stderr_tail``, ``sandbox`` and ``host``; ``purpose`` is
-    NULL of a design that is fixed beforehand.
+    a `Purpose`, and NULL where trials were not chosen.
 ``levels(trial, position, variable, requested, achieved, ...)``
     One row per variable of a finished trial, base units; an infinite ``requested`` is *unlimited*, a NULL
     ``achieved`` means that the resource was never in use.

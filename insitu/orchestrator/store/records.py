@@ -74,7 +74,7 @@ class PlannedTrial:
     replaces
         The trial that came out badly and that this one repeats.
     purpose
-        Why it was chosen; ``None`` of a design that is fixed beforehand.
+        Why it was chosen; ``None`` where nothing was, as in a factorial.
     """
 
     trial: int

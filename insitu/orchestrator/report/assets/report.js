@@ -44,7 +44,7 @@
     const words = curve.words.length > 0;
     if (words) {
       traces.splice(0, 5, 
-        { x: curve.x, y: curve.mean, mode: "markers", name: data.confidence + " of new trials", hoverinfo: "skip", marker: { size: 1, color: color("wash-1") }, error_y: spread(curve.mean, curve.low, curve.high, "wash-1", 18) },
+        { x: curve.x, y: curve.mean, mode: "markers", name: data.confidence + " of new trials", hoverinfo: "skip", marker: { size: 12, symbol: "square", color: color("wash-1") }, error_y: spread(curve.mean, curve.low, curve.high, "wash-1", 18) },
         { x: curve.x, y: curve.mean, mode: "markers", name: "law, " + data.confidence + " interval of the mean", marker: { size: 11, symbol: "diamond", color: color("mean") }, hovertemplate: "%{y:.4g}<extra>law</extra>", error_y: spread(curve.mean, curve.mean_low, curve.mean_high, "mean", 3) });
     }
     const scale = words ? { tickvals: curve.words.map((_, i) => i), ticktext: curve.words.map(escape), range: [-.6, curve.words.length - .4], showgrid: false } : curve.logarithmic ? { type: "log", dtick: 1, minor: { showgrid: true, gridcolor: color("grid") } } : {};
@@ -81,7 +81,7 @@
       annotations.push({ xref: "paper", x: 0, xanchor: "left", y: Math.log10(went.asked), yanchor: "bottom", text: "asked: ± " + Number(went.asked.toPrecision(3)) + " %", showarrow: false, font: { size: 12, color: color("good") } });
     }
     const powers = [];
-    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) for (const step of ends[1] - ends[0] < 1 ? [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8] : [1, 2, 5]) powers.push(step * 10 ** power);
+    for (let power = Math.floor(ends[0]); power <= Math.ceil(ends[1]); power++) for (const step of ends[1] - ends[0] < 1 ? [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8] : ends[1] - ends[0] < 2.5 ? [1, 2, 5] : [1]) powers.push(step * 10 ** power);
     const ticks = { tickvals: powers, ticktext: powers.map((tick) => String(Number(tick.toPrecision(2)))) };
     Plotly.react(place, traces, layout(
       axis("valid trials", went.x.length > 8 ? {} : { tickvals: went.x }),
