@@ -120,7 +120,7 @@ def test_too_few_trials(tmp_path: Path) -> None:
     law = "c + b / cores + d / cores^2"
     with pytest.raises(InputError) as caught:
         doubts(tmp_path, law, CORES, replicates=1)
-    assert "3 trials cannot fit the law of runtime, which has 3 parameters (c, b, d)" in caught.value.message
+    assert "3 trials cannot fit the law of runtime, which has 3 parameters (c, b and d)" in caught.value.message
     assert caught.value.message.endswith(": at least 4 are needed, 1 more")
     assert (caught.value.hint or "").startswith("add levels, or raise design.replicates; ")
     assert doubts(tmp_path, law, CORES, replicates=2) == []
@@ -268,6 +268,82 @@ def test_a_hidden_cause_of_a_mediator_and_the_outcome(tmp_path: Path) -> None:
         doubts_of(mixed, None)
     assert "'work' and 'runtime' share a hidden cause" in caught.value.message
     assert caught.value.hint == "give 'runtime' a law in what trials set, without 'work'"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("goal", "asked"),
+    [
+        (
+            "effect: cores -> runtime, between: [0.1, 0.8]",
+            "cores = 0.1 core, beyond the levels of the trials, 0.4",
+        ),
+        (
+            "effect: cores -> runtime, at: {size: 100 MB}",
+            "size = 100 MB, beyond the levels of the trials, 2 MB to",
+        ),
+        ("prediction: runtime, at: [{size: 3 MB}, {size: 1 MB}]", "size = 1 MB, beyond the levels of the trials"),
+    ],
+)
+def test_a_goal_beyond_the_levels_of_its_factors_is_a_doubt(tmp_path: Path, goal: str, asked: str) -> None:
+    text = PLAN.replace("FACTORS", f"  {CORES}\n  {SIZE}").replace(', "{other}"', "")
+    model = MODEL.replace("LAW", "c + a * size / cores")
+    (found,) = doubts_of(prepared_from(tmp_path, text.replace("effect: cores -> runtime", goal), model), None)
+    assert found.message.startswith(f"{tmp_path}/plan.yaml:7:")
+    assert asked in found.message
+    among = text.replace("effect: cores -> runtime", "prediction: runtime, at: {cores: 5, size: 3 MB}")
+    assert (
+        doubts_of(prepared_from(tmp_path, among, model), None) == ()
+    )  # a cap above what is used is without effect
+
+
+def test_a_law_without_a_value_at_the_levels_of_the_factors(tmp_path: Path) -> None:
+    (found,) = doubts(tmp_path, "c + b * log(other - 2) / cores + a * other", CORES, "other: {levels: [1, 3, 4]}")
+    assert "the law of runtime is not finite at the levels of 6 of the 14 trials that the plan allows" in found
+    with pytest.raises(InputError, match="not finite at the levels of any trial that the plan allows"):
+        doubts(tmp_path, "c + b * log(other - 9) / cores", CORES, OTHER)
+
+
+@pytest.mark.root
+def test_a_sequential_design_may_repeat_its_few_trials(tmp_path: Path) -> None:
+    model = MODEL.replace("LAW", "c + a * size + b / cores")
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "30").replace("[1, 2]", "[1]")
+    with pytest.raises(InputError) as caught:
+        doubts_of(prepared_from(tmp_path, text, model), None)
+    assert caught.value.message.endswith("do not tell c and a apart, since size stands at one level")
+    as_many_as_parameters = MODEL.replace("LAW", "c + b * size / cores + d * size / cores^2")
+    assert doubts_of(prepared_from(tmp_path, text, as_many_as_parameters), None) == ()
+
+
+def crowded(measured: int, parents: int) -> str:
+    """A model in which each measured variable follows from those just before it."""
+    sources = ("wall_time", "cpu_time", "user_time", "system_time")
+    names = ["cores", *(f"v{index}" for index in range(measured - 1)), "runtime"]
+    lines = ["variables:", "  cores: {unit: core, set_by: cpu.cores}"]
+    lines += [f"  {name}: {{unit: s, measured_by: {sources[at % 4]}}}" for at, name in enumerate(names[1:])]
+    lines.append("laws:")
+    for at, name in enumerate(names[1:], start=1):
+        terms = [f"p{at}_{other} * {names[other]}" for other in range(max(0, at - parents), at)]
+        lines.append(f"  {name}: c{at} + {' + '.join(terms)}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.root
+def test_a_graph_of_200_variables_and_2000_edges_is_answered_or_refused(tmp_path: Path) -> None:
+    model = crowded(199, 10)
+    assert model.count(" * ") > 1900
+    factorial = PLAN.replace("FACTORS", f"  {CORES}").replace('[echo, "{size}", "{other}"]', "[echo]")
+    factorial = factorial.replace("replicates: 2", "replicates: 9")
+    assert doubts_of(prepared_from(tmp_path, factorial, model), None) == ()
+    few = factorial.replace("replicates: 9, baseline_replicates: 1", "replicates: 2, baseline_replicates: 0")
+    with pytest.raises(
+        InputError, match=r"which has 11 parameters \(c199, p199_189, .* and 6 more\): at least 12"
+    ):
+        doubts_of(prepared_from(tmp_path, few, model), None)
+    sequential = SEQUENTIAL_PLAN.replace("TRIALS", "300").replace("  size: {levels: [1, 2]}\n", "")
+    sequential = sequential.replace('"{size}"', '"1"')
+    with pytest.raises(InputError, match="goes through 199 laws with 2144 parameters, and a sequential design"):
+        doubts_of(prepared_from(tmp_path, sequential, model), None)
 
 
 KIND_PLAN = """\

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from insitu.injectors.options import Schedule
-from insitu.orchestrator.causal.target import target_of
+from insitu.orchestrator.causal.composite import compose
 from insitu.orchestrator.design.contest import first_contest_size
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
 from insitu.orchestrator.design.factorial import hard_to_change
@@ -16,20 +17,26 @@ from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
 from insitu.orchestrator.estimation.prior_files import prior_of
 from insitu.orchestrator.experiment import possible_trials
-from insitu.orchestrator.plan.goals import ComparisonGoal, EffectGoal
+from insitu.orchestrator.plan.goals import ComparisonGoal, EffectGoal, PredictionGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
 from insitu.orchestrator.plan.law_kinds import Method
-from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan
+from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role
 from insitu.orchestrator.reasoning import reason_about
 from insitu.orchestrator.steering.choice import before_any_trial
 from insitu.orchestrator.steering.comparison import out_of_reach
 from insitu.orchestrator.steering.contest import Rivalry
+from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.expression import Array
     from insitu.orchestrator.causal.law import Law
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.store.records import Assignment, PlannedTrial
+
+
+MOST_PARAMETERS = 100
+"""Of all laws that the goal of a sequential design goes through: beyond, the choice of trials takes minutes."""
+_MOST_LISTED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +61,11 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
     reasoning = reason_about(experiment.plan, experiment.blueprint)
     if reasoning is not None and reasoning.obstacle:
         raise InputError(f"{_goal_place(experiment.plan)}{reasoning.obstacle}", hint=reasoning.remedy)
-    _check_budget(experiment)
+    _check_size(experiment)
     trials = possible_trials(experiment.plan, experiment.blueprint)
     _check_rival(experiment, trials)
-    return (*_about_the_fit(experiment, trials), *_about_windows(experiment, inventory))
+    fit = tuple(_about_the_fit(experiment, trials))
+    return (*fit, *_about_places(experiment.plan), *_about_windows(experiment, inventory))
 
 
 def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
@@ -65,13 +73,17 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
     law = experiment.blueprint.reduced().laws[outcome_of(experiment.blueprint, plan.goal)]
     known = _known(law)
     likely = forecast(law, trials, variables, known=known)
-    if not (at_best := forecast(law, trials, variables, at_best=True, known=known)).can_be_fitted:
+    if likely.trials < len(trials):
+        yield _not_finite(law.variable, len(trials) - likely.trials, len(trials), plan)
+    at_best = forecast(law, trials, variables, at_best=True, known=known)
+    repeated = plan.design.kind == SEQUENTIAL  # as often as it takes: what counts is which trials there can be
+    if at_best.confounded if repeated else not at_best.can_be_fitted:
         doubt = _no_fit(law.variable, at_best, experiment, trials)
         if plan.goal is not None:
             hint = f"{doubt.hint}; without `goal`, the trials run and are not fitted"
             raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=hint)
         yield doubt
-    elif not likely.can_be_fitted:
+    elif likely.confounded if repeated else not likely.can_be_fitted:
         yield _no_fit(law.variable, likely, experiment, trials)
     for name in likely.silent:
         term = law.term_texts[name]
@@ -105,14 +117,41 @@ def _about_groups(plan: Plan, law: Law, trials: Sequence[PlannedTrial]) -> Itera
         )
 
 
-def _check_budget(experiment: Experiment) -> None:
-    """A sequential design looks for the first time when the noise is known a little."""
+def _not_finite(outcome: str, spoilt: int, trials: int, plan: Plan) -> Doubt:
+    """A law that cannot be computed at planned levels, such as the logarithm of a negative number.
+
+    Raises
+    ------
+    InputError
+        If there is no other trial.
+    """
+    which = f"{spoilt} of the {trials} trials that the plan allows"
+    where = "any trial that the plan allows" if spoilt == trials else f"{which}, which would not be fitted"
+    doubt = Doubt(
+        f"{_goal_place(plan)}the law of {outcome} is not finite at the levels of {where}",
+        "see what its quotients, powers and logarithms are at the levels of the factors",
+    )
+    if spoilt == trials:
+        raise InputError(doubt.message, hint=doubt.hint)
+    return doubt
+
+
+def _check_size(experiment: Experiment) -> None:
+    """A sequential design weighs all parameters at once, and looks first when the noise is known a little."""
     plan = experiment.plan
-    if plan.design.kind != SEQUENTIAL or plan.goal is None or plan.budget.trials is None:
+    if plan.design.kind != SEQUENTIAL or plan.goal is None:
         return
-    composite = target_of(plan.goal, experiment.blueprint.reduced(), plan.factors).composite
+    factors = [factor.variable for factor in plan.factors]
+    composite = compose(experiment.blueprint.reduced(), plan.goal.outcome, factors)
+    size = sum(len(law.parameters) for law in composite.laws)
+    if size > MOST_PARAMETERS:
+        raise InputError(
+            f"{_goal_place(plan)}{plan.goal.outcome} goes through {_counted(len(composite.laws), 'law')} with "
+            f"{size} parameters, and a sequential design chooses trials for {MOST_PARAMETERS} at most",
+            hint="leave variables on the way out of the model, or list levels with design: {kind: factorial}",
+        )
     least = first_batch_size(composite)
-    if plan.budget.trials < least:
+    if plan.budget.trials is not None and plan.budget.trials < least:
         parameters = max(len(law.parameters) for law in composite.laws)
         raise InputError(
             f"{_goal_place(plan)}a budget of {plan.budget.trials} trials is too few for a law of "
@@ -155,9 +194,10 @@ def _no_fit(outcome: str, found: Forecast, experiment: Experiment, trials: Seque
     """Why a law cannot be fitted, and what to change."""
     plan = experiment.plan
     remedy = "; ".join(dict.fromkeys(_remedy(one, plan) for one in found.confounded))
-    if found.missing_trials:
+    if found.missing_trials and plan.design.kind != SEQUENTIAL:
+        remedy = remedy if all(one.separating or one.together for one in found.confounded) else ""
         has = _counted(found.trials, "trial")
-        parameters = f"{_counted(len(found.estimated), 'parameter')} ({', '.join(found.estimated)})"
+        parameters = f"{_counted(len(found.estimated), 'parameter')} ({_listed(found.estimated, 'and')})"
         needed = found.trials + found.missing_trials
         if _is_counted(plan):
             remedy = f"raise design.trials by {found.missing_trials} or more"
@@ -238,6 +278,33 @@ def _about_the_cause(plan: Plan, cause: str, trials: Sequence[PlannedTrial]) -> 
     raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=doubt.hint)
 
 
+def _about_places(plan: Plan) -> Iterator[Doubt]:
+    """Levels of the goal that the trials will not reach."""
+    match plan.goal:
+        case EffectGoal():
+            asked = [*plan.goal.at, (plan.goal.cause, plan.goal.low), (plan.goal.cause, plan.goal.high)]
+        case PredictionGoal():
+            asked = [one for place in plan.goal.places for one in place]
+        case _:
+            return
+    factors = {factor.variable: factor for factor in plan.factors}
+    for name, level in dict.fromkeys(asked):
+        variable = plan.model.variables[name]
+        tried = [one for one in factors[name].levels if math.isfinite(one)] if name in factors else []
+        if not tried or variable.categories or not math.isfinite(level):
+            continue
+        # a cap above its levels is as without a cap, which is tried as well
+        is_cap = variable.role is Role.SET and variable.rest == math.inf
+        if level < min(tried) or (level > max(tried) and not is_cap):
+            shown, low, high = (format_quantity(one, variable.unit) for one in (level, min(tried), max(tried)))
+            reach = f"{low} to {high}" if len(tried) > 1 else low
+            yield Doubt(
+                f"{_goal_place(plan)}the goal asks about {name} = {shown}, beyond the levels of the trials, "
+                f"{reach}: the answer will be extrapolated",
+                f"give {name} levels that reach it, or ask about one among them",
+            )
+
+
 def _about_windows(experiment: Experiment, inventory: Inventory | None) -> Iterator[Doubt]:
     """Windows of time that cannot open."""
     plan, here = experiment.plan, experiment.here.name
@@ -280,6 +347,8 @@ def _place(plan: Plan, factor: Factor) -> str:
 
 
 def _listed(parts: Sequence[str], last: str) -> str:
+    if len(parts) > _MOST_LISTED:
+        parts, last = [*parts[: _MOST_LISTED - 1], f"{len(parts) - _MOST_LISTED + 1} more"], "and"
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 
 

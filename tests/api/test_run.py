@@ -110,7 +110,11 @@ def test_the_other_questions(run: Run) -> None:
     assert explained.frame["amount"].sum() == pytest.approx(explained.difference)
     assert list(explained.frame["variable"]) == [one.variable for one in explained.contributions]
     assert run.explain(3).state is TrialState.INVALID
-    assert [law.significant for law in run.compare(run).laws] == [False, False]
+    same = run.compare(run)
+    assert [law.significant for law in same.laws] == [False, False]
+    assert "work has not changed by more than noise" in same._repr_html_()
+    assert list(same.frame["name"]) == ["w0", "w1", "c", "a", "b"]
+    assert same.document()["not_compared"] == []
 
 
 def test_everything_shows_itself_in_a_notebook_with_names_escaped(run: Run) -> None:

@@ -90,10 +90,24 @@ def test_few_nodes_are_a_warning(count: int, warned: bool) -> None:
     assert found.groups[0].count == count
 
 
-def test_a_node_that_alone_tells_a_parameter_does_not_break_it() -> None:
+def test_levels_that_went_with_nodes_are_told_and_the_intervals_widened() -> None:
+    rng = np.random.default_rng(3)
+    nodes = np.repeat(["a", "b", "c", "d", "e"], 6)
+    x = np.repeat([1.0, 1.0, 1.0, 1.0, 4.0], 6)
+    x[[0, 6]] = 4.0
+    law = made("c + a * x", method=Method.CLUSTERED)
+    nested = solve(law.task({"x": x}, rng.normal(size=30), nodes=nodes))
+    assert "try every level on every node" in finding_of(nested)
+    assert nested.df < 2
+    crossed = solve(law.task({"x": np.tile([1.0, 4.0], 15)}, rng.normal(size=30), nodes=nodes))
+    assert "try every level" not in finding_of(crossed)
+    assert crossed.df > 3
+
+
+def test_a_node_that_alone_tells_a_part_of_the_law_is_named() -> None:
     rng = np.random.default_rng(3)
     nodes = np.repeat(["a", "b", "c"], 8)
     x = np.where(nodes == "a", 1.0, 0.0)
     found = solve(made("c + a * x", method=Method.CLUSTERED).task({"x": x}, rng.normal(size=24), nodes=nodes))
-    assert np.isfinite(found.covariance).all()
-    assert found.df <= 2
+    assert found.method is Method.LEAST_SQUARES
+    assert finding_of(found).startswith("Node a alone tells a part of the law")

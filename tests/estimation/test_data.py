@@ -36,7 +36,7 @@ def test_a_measurement_that_is_no_number_is_named_by_its_trial(outcome: float, r
 
 
 def test_when_none_is_left_the_first_reason_is_in_the_hint() -> None:
-    with pytest.raises(NotIdentified, match="0 valid trials are too few") as caught:
+    with pytest.raises(NotIdentified, match="0 of 2 valid trials can be fitted") as caught:
         fit_law(LINE.law, trials_of({"x": [1, 2]}, [math.nan, math.inf]), variables=LINE.variables)
     assert "such as trial 1: y is not a number" in str(caught.value.hint)
 

@@ -93,7 +93,7 @@ def test_a_goal_without_a_precision_is_neither_reached_nor_missed() -> None:
 
 def test_a_run_without_any_valid_trial_says_why_it_has_no_answer() -> None:
     text = text_of(invalid_summary())
-    assert "Stalled No trial of the last 3 batches was valid" in text
+    assert "Stalled No trial of the last 3 batches could be fitted" in text
     assert "There is no answer: 0 valid trials are too few" in text
     assert "cores: 30 % above what was asked" in text
 

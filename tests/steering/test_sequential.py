@@ -200,13 +200,13 @@ class Beset(SimulatedNode):
 def test_trials_that_never_come_out_stall_it(run: Run) -> None:
     ended = run(kind=MissesAll)
     assert ended.outcome.ending is Ending.STALLED
-    assert ended.outcome.text == "no trial of the last 3 batches was valid"
+    assert ended.outcome.text == "no trial of the last 3 batches could be fitted"
 
 
 def test_others_that_disturb_all_trials_stall_it_later(run: Run) -> None:
     ended = run(with_goal("{effect: cores -> runtime, relative_half_width: 0.1}").replace("60", "600"), kind=Beset)
     assert ended.outcome.ending is Ending.STALLED
-    assert ended.outcome.text == "no trial of the last 9 batches was valid"
+    assert ended.outcome.text == "no trial of the last 9 batches could be fitted"
 
 
 def test_others_that_go_away_in_time_do_not_stall_it(run: Run) -> None:
@@ -325,3 +325,18 @@ def test_records_of_a_simulated_node_are_what_the_loop_stores(run: Run) -> None:
     assert first.record is not None
     again = record_of(first.planned, ended.blueprint.variables, first.record.measurements)
     assert again.levels == first.record.levels
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
+def test_trials_without_a_number_for_the_outcome_do_not_use_up_the_budget(run: Run, value: float) -> None:
+    ended = run(truth=lambda levels, rng: {"wall_time": value})
+    assert ended.outcome.ending is Ending.STALLED
+    assert ended.outcome.text == "no trial of the last 3 batches could be fitted"
+    assert len(ended.trials) < 60
+
+
+@pytest.mark.parametrize("goal", ["effect: cores -> runtime", "prediction: runtime, at: {size: 12 MB}"])
+def test_an_outcome_that_is_always_zero(run: Run, goal: str) -> None:
+    ended = run(PLAN.replace("effect: cores -> runtime", goal), truth=lambda levels, rng: {"wall_time": 0.0})
+    assert ended.outcome.ending is Ending.BUDGET
+    assert "not known yet" in ended.outcome.text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 from insitu.orchestrator.api.levels import Level, parse_levels
 from insitu.orchestrator.api.shown import (
+    Compared,
     CounterfactualAnswer,
     EffectAnswer,
     ElasticityAnswer,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from insitu.orchestrator.causal.graph import Blueprint
     from insitu.orchestrator.estimation.answer import Answer
-    from insitu.orchestrator.estimation.comparison import Comparison
     from insitu.orchestrator.estimation.fit import Fit
     from insitu.orchestrator.estimation.model import FittedModel
     from insitu.orchestrator.plan.types import Plan
@@ -370,11 +370,11 @@ class Run:
         answer = explain(self.model, found, self.stored, outcome, self._generator(rng), against=levels)
         return shown(Explained, answer)
 
-    def compare(self, other: Run) -> Comparison:
+    def compare(self, other: Run) -> Compared:
         """Find which laws differ in another run, and whether by more than noise."""
         from insitu.orchestrator.estimation.comparison import compare_models
 
-        return compare_models(self.model, other.model)
+        return shown(Compared, compare_models(self.model, other.model))
 
     def asked(self, ask: str | None) -> str:
         """The variable that a question is about: the one that it names, or the outcome of the plan's goal.

@@ -8,6 +8,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from insitu.orchestrator.estimation.asking import Elasticity
+from insitu.orchestrator.estimation.comparison import Comparison, ParameterChange
 from insitu.orchestrator.estimation.counterfactual import Counterfactual
 from insitu.orchestrator.estimation.explanation import Explanation
 from insitu.orchestrator.estimation.queries import Effect, Prediction
@@ -99,6 +100,30 @@ class Explained(Shown, Explanation):
         import pandas as pd
 
         return pd.DataFrame([asdict(one) for one in self.contributions])
+
+
+class Compared(Shown, Comparison):
+    """What changed between two runs."""
+
+    __slots__ = ()
+
+    def text(self) -> str:
+        from insitu.orchestrator.report.comparisons import comparison_text  # it draws tables, too
+
+        return comparison_text(self)
+
+    def document(self) -> dict[str, Json]:
+        from insitu.orchestrator.report.comparisons import comparison_document
+
+        return comparison_document(self)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The parameters of the laws that both runs fitted, one row each, in the units of the model."""
+        import pandas as pd
+
+        rows = [{"law": law.outcome, **asdict(one)} for law in self.laws for one in law.parameters]
+        return pd.DataFrame(rows, columns=["law", *(field.name for field in fields(ParameterChange))])
 
 
 Answer = TypeVar("Answer", bound=Shown)

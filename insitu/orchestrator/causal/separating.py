@@ -69,6 +69,25 @@ def find_separating(
     )
 
 
+def separating_trial(
+    rows_at: RowsAt, levels: Mapping[str, Array], columns: Sequence[int], name: str, fresh: Array
+) -> int | None:
+    """The first trial that separates some mixed columns if it is repeated with another level of one variable.
+
+    Returns
+    -------
+    int or None
+        ``None`` if one more trial is not enough.
+    """
+    rows, moved = rows_at(levels), rows_at({**levels, name: fresh})
+    for index, row in enumerate(moved):
+        if np.isfinite(row).all() and not any(
+            set(columns) & set(one) for one in mixed_columns(np.vstack([rows, row]))
+        ):
+            return index
+    return None
+
+
 def stand_in(name: str, levels: Array, categories: int = 0, *, one_each: bool = True) -> Array:
     """Levels of the size of those given, by which no two terms agree by chance; the same at every call.
 

@@ -50,9 +50,9 @@ def check(
         prepared = experiment.prepare(loaded, blueprint, folder, inventoried)
         limited = limits.limits_of(prepared, folder)
         machine.try_sandbox(folder)
+    doubts = (*doubts_of(prepared, inventoried), *limits.doubts(limited))
     design = experiment.design_of(prepared.plan, blueprint)
     trials = design.trials
-    doubts = (*doubts_of(prepared, inventoried), *limits.doubts(limited))
     reasoning = reason_about(prepared.plan, blueprint)
     sentences = reasoning.sentences if reasoning is not None else ()
     alike = previews.trials_like(like)

@@ -49,8 +49,8 @@ def show(
         raise NodeDirty("\n".join(refusals), hint="insitu recover")
     refuse_crowd(prepared.radius.allowed, neighbours.other_runs(""))
     limited = limits.limits_of(prepared, existing)
-    trials = experiment.design_trials(prepared.plan, prepared.blueprint)
     doubts = (*doubts_of(prepared, inventory), *limits.doubts(limited))
+    trials = experiment.design_trials(prepared.plan, prepared.blueprint)
     rehearsal = rehearse(prepared.plan, trials, prepared.radius.caps, prepared.here, directory)
     if as_json:
         typer.echo(json.dumps(_document(prepared, rehearsal, limited, doubts), allow_nan=False))

@@ -147,8 +147,8 @@ def _stall(looks: Sequence[Look], asked: float | None) -> Ruling | None:
     if len(looks) > patience and now.trials == looks[-1 - patience].trials:
         return Ruling(
             Stop.STALLED,
-            f"no trial of the last {patience} batches was valid",
-            "see the reasons of the invalid trials: a quieter machine, or other levels, may help",
+            f"no trial of the last {patience} batches could be fitted",
+            "see the reasons in the report: a quieter machine, or other levels, may help",
         )
     if asked is None or len(looks) <= _WINDOW or not math.isfinite(looks[-1 - _WINDOW].half_width):
         return None

@@ -48,7 +48,8 @@ def find_trial(model: FittedModel, trials: Sequence[StoredTrial], number: int, o
     trial = next((one for one in trials if one.planned.trial == number), None)
     if trial is None:
         last = max((one.planned.trial for one in trials), default=0)
-        raise InputError(f"there is no trial {number}", hint=f"the run has trials 1 to {last}" if last else None)
+        those = f"trials 1 to {last}" if last > 1 else "trial 1 only" if last else "no trials yet"
+        raise InputError(f"there is no trial {number}", hint=f"the run has {those}")
     record = trial.record
     if record is None or trial.state in (TrialState.FAILED, TrialState.ABORTED):
         why = f": {'; '.join(record.reasons)}" if record is not None and record.reasons else ""
@@ -60,8 +61,11 @@ def find_trial(model: FittedModel, trials: Sequence[StoredTrial], number: int, o
         for name, level in achieved_levels(trial, model.blueprint.variables).items()
         if not math.isnan(level)
     }
-    if outcome not in levels:
-        raise InputError(f"{outcome} was not measured in trial {number}")
+    if not math.isfinite(levels.get(outcome, math.nan)):
+        why = ": it is infinite" if outcome in levels else ""
+        raise InputError(
+            f"{outcome} was not measured in trial {number}{why}", hint="ask about a trial in which it was"
+        )
     return FoundTrial(trial, record, levels)
 
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from insitu.orchestrator.causal.composite import Parameters
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.law import Law
 from insitu.orchestrator.causal.target import Target, Wanted
 from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.estimation.model import match
+from insitu.orchestrator.estimation.support import why_outside
 from insitu.orchestrator.estimation.verdict import Verdict
 
 
@@ -48,12 +51,15 @@ class Answer:
         What plain intervals were multiplied by, since the trials ended when they were narrow enough.
     verdict
         Of a goal that compares two laws, which has no parts.
+    outside
+        Why places that the goal asks about lie outside the trials; empty inside.
     """
 
     parts: tuple[Part, ...]
     confidence: float
     inflation: float = 1.0
     verdict: Verdict | None = None
+    outside: tuple[str, ...] = ()
 
     @property
     def half_width(self) -> float:
@@ -91,7 +97,22 @@ def answer(target: Target, fits: Mapping[str, Fit], confidence: float, inflation
             target.wanted, found, halves, target.sizes(values), unknown, strict=True
         )
     )
-    return Answer(tuple(parts), confidence, inflation)
+    return Answer(tuple(parts), confidence, inflation, outside=_outside(target, fits, values))
+
+
+def _outside(target: Target, fits: Mapping[str, Fit], values: Parameters) -> tuple[str, ...]:
+    """Why places of a goal lie outside the trials of the laws that it goes through."""
+    if not len(target.weights):
+        return ()
+    known = target.composite.means(values, target.levels)
+    laws = [match(fits[law.variable], law) for law in target.composite.laws]
+    reasons = [
+        reason
+        for place in range(target.weights.shape[1])
+        for law in laws
+        for reason in why_outside(law, {name: float(levels[place]) for name, levels in known.items()})
+    ]
+    return tuple(dict.fromkeys(reasons))
 
 
 def _part(wanted: Wanted, value: float, half: float, size: float, unknown: Sequence[str]) -> Part:

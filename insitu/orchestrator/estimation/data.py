@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Labels = npt.NDArray[np.int64]
 
+LEAST, MOST = 1e-100, 1e100
+"""Sizes between which numbers in base units are fitted: sums of their squares stay within what can be computed."""
 _TYPICAL = (1.0, 0.5, 2.0)
 """Values of parameters at which a law must be finite at least once for a trial to be fitted."""
 
@@ -152,9 +154,16 @@ def _unusable(law: Law, at: Mapping[str, float], variables: Mapping[str, Variabl
     observed = at[law.variable]
     if not math.isfinite(observed):
         return f"{_source(outcome)} is {_spelt(observed)}"
+    if not can_be_fitted(observed):
+        return f"{_source(outcome)} is {observed:g}, beyond what can be computed with"
     if law.relative_noise and observed <= 0:
         return f"{_source(outcome)} is {observed:g}, and {law.noise} noise allows for nothing but positive values"
     return ""
+
+
+def can_be_fitted(observed: float) -> bool:
+    """Whether an outcome is a number of which squares can be computed."""
+    return observed == 0 or LEAST <= abs(observed) <= MOST
 
 
 def _source(variable: Variable) -> str:
@@ -205,7 +214,7 @@ def _numbered(labels: Sequence[object]) -> Labels:
 
 
 def _defined(law: Law, data: FitData) -> npt.NDArray[np.bool_]:
-    """Where the law has a finite value and gradient, for some values of its parameters at least."""
+    """Where the law's value and gradient can be computed with, for some values of its parameters at least."""
     defined = np.zeros(len(data.trials), dtype=np.bool_)
     if len(defined) == 0:
         return defined
@@ -215,7 +224,7 @@ def _defined(law: Law, data: FitData) -> npt.NDArray[np.bool_]:
             right, slopes = law.offsets(data.columns), law.design_matrix(data.columns)
         else:
             right, slopes = law.mean(parameters, data.columns), law.gradient(parameters, data.columns)
-        defined |= np.isfinite(right) & np.isfinite(slopes).all(axis=1)
+        defined |= (np.abs(right) <= MOST) & (np.abs(slopes) <= MOST).all(axis=1)
     return defined
 
 

@@ -11,7 +11,12 @@ from insitu.orchestrator.causal.rank import RANK_TOLERANCE
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.fit import Diagnostics
 from insitu.orchestrator.estimation.identified import is_constant
-from insitu.orchestrator.estimation.influence import Influence, influence_finding, leverage_finding
+from insitu.orchestrator.estimation.influence import (
+    Influence,
+    influence_finding,
+    leverage_finding,
+    of_normal_shape,
+)
 from insitu.orchestrator.estimation.lack_of_fit import LackOfFitAnswer, orthonormal_basis
 from insitu.orchestrator.estimation.level_errors import level_errors_finding
 from insitu.orchestrator.estimation.patterns import residual_patterns
@@ -35,7 +40,7 @@ def diagnose(task: Task, solution: Solution, influence: Influence) -> Diagnostic
     most = int(np.argmax(influence.leverage))
     uneven = shape = None
     if _has_noise(task, solution) and len(solution.residuals) > 2:
-        uneven = _uneven_spread(solution.residuals, scaled)
+        uneven = _uneven_spread(solution.alone.residuals, scaled)
         shape = _shape(task, solution)
     return Diagnostics(
         heteroscedasticity_p=uneven,
@@ -74,21 +79,17 @@ def _uneven_spread(left: Array, scaled: Array) -> float | None:
 
 
 def _shape(task: Task, solution: Solution) -> float | None:
-    """Shapiro and Wilk's test of residuals that are normal where the noise is what the law says.
-
-    Notes
-    -----
-    For gamma noise the residuals are normal quantiles of the outcome's distribution function (P. K. Dunn and
-    G. K. Smyth, *Randomized quantile residuals*, 1996).
-    """
+    """Shapiro and Wilk's test of residuals that are normal where the noise is what the law says."""
     from scipy import stats
 
-    left = solution.residuals
-    if task.law.noise is Noise.GAMMA and solution.sigma > 0:
-        relative = solution.sigma**2
-        chance = stats.gamma.cdf(1 + left, 1 / relative, scale=relative)
-        left = stats.norm.ppf(np.clip(chance, 1e-12, 1 - 1e-12))
-    return float(stats.shapiro(left[:5000]).pvalue)  # its p values are known up to 5,000
+    left = solution.alone.residuals
+    nodes = np.unique(task.data.nodes, return_inverse=True)[1]
+    if solution.method is Method.CLUSTERED and 2 * (nodes.max() + 1) <= len(left):
+        left = left - (np.bincount(nodes, left) / np.bincount(nodes))[nodes]
+    if task.law.noise is Noise.GAMMA:
+        left = of_normal_shape(left, solution.alone.sigma)
+    size = float(np.abs(left).max()) or 1.0  # it takes small numbers for zero
+    return float(stats.shapiro(left[:5000] / size).pvalue)  # its p values are known up to 5,000
 
 
 def findings_of(
@@ -139,7 +140,7 @@ def _assumptions(task: Task, solution: Solution, numbers: Diagnostics) -> list[F
     uneven, shape = numbers.heteroscedasticity_p, numbers.normality_p
     if uneven is not None:
         if uneven < _UNEVEN:
-            grows = np.corrcoef(np.abs(solution.residuals), solution.mean)[0, 1] > 0
+            grows = np.corrcoef(np.abs(solution.alone.residuals), solution.mean)[0, 1] > 0
             remedy = ""
             if grows and not task.law.relative_noise:
                 remedy = "; it grows with the outcome, which `noise: gamma` in the model would allow for"

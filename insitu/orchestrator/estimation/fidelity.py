@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from insitu.orchestrator.estimation.finding import Check
+from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.estimation.model import FittedLaw, FittedModel
 from insitu.orchestrator.estimation.past_errors import PastErrors
 from insitu.orchestrator.estimation.support import Place, Support
@@ -64,8 +66,8 @@ def judge(model: FittedModel, laws: Sequence[FittedLaw], supports: Sequence[Supp
     -----
     *Poor*: outside the trials; or a law's earlier predictions were typically off by more than 30 %; or chance
     would show so much lack of fit, or so few predictions within their intervals, once in a hundred times. *Fair*:
-    at the edge; no trial at such levels; fewer than five earlier predictions; off by more than 10 %; once in
-    twenty times; or two laws on the way have a hidden common cause. Else *good*.
+    at the edge; no trial at such levels; a parameter at a bound; fewer than five earlier predictions; off by more
+    than 10 %; once in twenty times; or two laws on the way have a hidden common cause. Else *good*.
     """
     past = tuple(model.past[one.variable] for one in laws)
     like = min((one.like_trials for one in supports), default=0)
@@ -74,6 +76,13 @@ def judge(model: FittedModel, laws: Sequence[FittedLaw], supports: Sequence[Supp
     poor = [reason for one in supports if one.place is Place.OUTSIDE for reason in one.why]
     fair = [reason for one in supports if one.place is Place.EDGE for reason in one.why]
     for law, record in zip(laws, past, strict=True):
+        fair += _at_bounds(law.fit)
+        if law.fit.quantile is not None:
+            fair.append(
+                f"the law of {law.variable} gives its {100 * law.fit.quantile:g} % quantile, and not the mean"
+            )
+        if law.fit.finding(Check.CONSTANT) is not None:
+            poor.append(f"{law.variable} was the same in every trial, so its interval knows of no noise")
         test = law.fit.lack_of_fit
         if test is not None and test.p_value < CHANCE_FAIR:
             sure = test.p_value < CHANCE_POOR
@@ -86,6 +95,21 @@ def judge(model: FittedModel, laws: Sequence[FittedLaw], supports: Sequence[Supp
         fair.append("no trial had such levels")
     grade = Grade.POOR if poor else Grade.FAIR if fair else Grade.GOOD
     return Fidelity(grade, tuple(dict.fromkeys([*poor, *fair])), place, past, like)
+
+
+def _at_bounds(fit: Fit) -> list[str]:
+    """Parameters that the intervals of means and effects take for known, and where they may be by their own."""
+    told = []
+    for one in fit.estimates:
+        if one.name in fit.at_bound:
+            below, above = one.reported - one.reported_low, one.reported_high - one.reported
+            far = one.reported_low if below > above else one.reported_high
+            unit = f" {one.unit}" if one.unit else ""
+            told.append(
+                f"{one.name} stands at its bound, {one.reported:.3g}{unit}, which this interval takes for known; "
+                f"by its own interval it may be {far:.3g}{unit}"
+            )
+    return told
 
 
 def _moving_together(model: FittedModel, laws: Sequence[FittedLaw]) -> list[str]:
@@ -104,7 +128,7 @@ def _judge_record(record: PastErrors, poor: list[str], fair: list[str]) -> None:
         fair.append(f"{tested} trials of {record.law} could be foretold from those before")
     if math.isfinite(record.typical) and record.typical > TYPICAL_FAIR:
         worse = poor if record.typical > TYPICAL_POOR else fair
-        worse.append(f"earlier predictions of {record.law} were typically {record.typical:.0%} off")
+        worse.append(f"earlier predictions of {record.law} were typically {100 * record.typical:.0f} % off")
     if record.chance < CHANCE_FAIR:
         worse = poor if record.chance < CHANCE_POOR else fair
         worse.append(

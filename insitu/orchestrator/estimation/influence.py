@@ -10,6 +10,7 @@ from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.solution import Solution, Task
 from insitu.orchestrator.estimation.words import listed_trials, p_text, sentence
+from insitu.orchestrator.plan.law_kinds import Method, Noise
 from insitu.orchestrator.units import percent
 
 _HEAVY = 0.5
@@ -42,31 +43,52 @@ class Influence:
     moves: Array
 
 
-def influence_of(solution: Solution) -> Influence:
+def of_normal_shape(residuals: Array, sigma: float) -> Array:
+    """Residuals of gamma noise, which is skewed, as they would be if it were normal; shape (n,).
+
+    Notes
+    -----
+    Normal quantiles of the outcome's distribution function: P. K. Dunn and G. K. Smyth, *Randomized quantile
+    residuals*, 1996.
+    """
+    from scipy import stats
+
+    if sigma == 0:
+        return residuals
+    chance = stats.gamma.cdf(1 + residuals, 1 / sigma**2, scale=sigma**2)
+    return np.asarray(sigma * stats.norm.ppf(np.clip(chance, 1e-12, 1 - 1e-12)))
+
+
+def influence_of(solution: Solution, noise: Noise = Noise.NORMAL) -> Influence:
     """Measure what leaving out each trial would do (in the linear approximation).
 
     Notes
     -----
-    R. D. Cook and S. Weisberg, *Residuals and Influence in Regression*, sections 2.2 and 3.1.
+    R. D. Cook and S. Weisberg, *Residuals and Influence in Regression*, sections 2.2 and 3.1; for trials whose
+    errors go together R. Christensen, L. M. Pearson and W. Johnson, *Case-deletion diagnostics for mixed models*,
+    Technometrics 34, 1992.
     """
     from scipy import stats
 
     n, size = solution.rows.shape
-    leverage, left = solution.leverage, solution.residuals
-    room = 1 - leverage
+    leverage, own = solution.leverage, solution.alone
+    pull = np.clip(np.einsum("ij,jk,ik->i", own.rows, own.inverse_gram, own.rows), 0.0, own.room)
+    left, room = own.residuals, own.room - pull
     alone = room < _ROUNDING  # its residual is zero whatever it was, and without it a parameter is lost
     room = np.where(alone, 1.0, room)
-    df, sigma = solution.sigma_df, solution.sigma
+    df, sigma = own.df, own.sigma
     if sigma == 0:
         nothing = np.zeros(n)
         return Influence(leverage, nothing, nothing, np.ones(n), np.zeros((n, size)))
     within = np.where(alone, 0.0, left / (sigma * np.sqrt(room)))
+    cooks = within**2 / max(size, 1) * pull / room
+    if noise is Noise.GAMMA:
+        within = np.where(alone, 0.0, of_normal_shape(left, sigma) / (sigma * np.sqrt(room)))
     with np.errstate(all="ignore"):
         others = (df - within**2) / (df - 1) if df > 1 else np.ones(n)
         studentised = np.where(others > 0, within / np.sqrt(others), np.sign(within) * np.inf)
-        cooks = within**2 / max(size, 1) * leverage / room
     chance = 2 * stats.t.sf(np.abs(studentised), max(df - 1, 1))
-    moves = -(solution.rows @ solution.inverse_gram) * np.where(alone, 0.0, left / room)[:, None]
+    moves = -(own.rows @ own.inverse_gram) * np.where(alone, 0.0, left / room)[:, None]
     return Influence(leverage, studentised, cooks, np.minimum(1.0, n * chance), moves)
 
 
@@ -94,9 +116,14 @@ def influence_finding(task: Task, solution: Solution, influence: Influence) -> F
     """Trials without which the answer would be another."""
     n = len(influence.leverage)
     outliers = influence.outlier_p < _OUTLIER
+    if solution.method is Method.ROBUST:  # their part is cut, and another check names them
+        outliers = np.zeros(n, dtype=np.bool_)
     named = np.flatnonzero(outliers | (influence.cooks_distance > 4 / n))
     trials = tuple(task.data.numbers[index] for index in named)
     errors = solution.standard_errors
+    if solution.method is Method.CLUSTERED:  # from a few nodes they may come out small by chance
+        usual = solution.sigma * np.sqrt(np.clip(np.diag(solution.inverse_gram), 0.0, None))
+        errors = np.maximum(errors, usual)
     with np.errstate(all="ignore"):
         shares = np.nan_to_num(np.abs(influence.moves) / np.where(errors > 0, errors, np.inf))
     if len(named) == 0:

@@ -14,7 +14,7 @@ from insitu.orchestrator.estimation.data import Labels, information_rows
 from insitu.orchestrator.estimation.finding import Check, Finding
 from insitu.orchestrator.estimation.fit import GroupSpread
 from insitu.orchestrator.estimation.patterns import dummies
-from insitu.orchestrator.estimation.solution import Solution, Task, noise_residuals
+from insitu.orchestrator.estimation.solution import Alone, Solution, Task, noise_residuals
 from insitu.orchestrator.estimation.words import joined, sentence
 from insitu.orchestrator.plan.law_kinds import Method
 
@@ -22,8 +22,6 @@ FEWEST = 4
 """Groups of a kind from which their spread can be told at all."""
 _MOST_ROUNDS = 20
 _SETTLED = 1e-8
-_NOTHING = 1e-10
-"""Share of the noise's variance below which a kind of group has no spread."""
 
 
 def solve_mixed(task: Task, usual: Solution) -> Solution:
@@ -36,9 +34,10 @@ def solve_mixed(task: Task, usual: Solution) -> Solution:
     Notes
     -----
     Variances by restricted maximum likelihood (statsmodels' MixedLM); the parameters by generalised least squares
-    with these. Degrees of freedom by Satterthwaite's rule, from the information on the variances: R. E. Fai and
-    P. L. Cornelius, *Approximate F-tests of multiple degree of freedom hypotheses*, 1996, for single parameters.
-    The smallest is taken for means and effects.
+    with these. The covariance allows for the variances being estimates, and its degrees of freedom follow by
+    Satterthwaite's rule from the information on them; a variance of zero is not taken for known. M. G. Kenward
+    and J. H. Roger, *Small sample inference for fixed effects from restricted maximum likelihood*, Biometrics 53,
+    1997. The fewest degrees of freedom over the parameters are taken for means and effects.
     """
     kinds = {"node": task.data.nodes, "day": task.data.days}
     if _differ(task.data.blocks, kinds):
@@ -112,7 +111,7 @@ def _linear_mixed(task: Task, values: Array, kinds: Mapping[str, Labels]) -> _Gl
     variances = _variances(scaled, response, kinds)
     if variances is None:
         return None
-    reduced = _reduce(scaled, response, {kind: dummies(kinds[kind]) for kind in variances if kind in kinds})
+    reduced = _reduce(scaled, response, {kind: dummies(labels) for kind, labels in kinds.items()})
     if task.prior is not None:
         known = task.prior.rows(law) / lengths
         about = known @ (np.nan_to_num(task.prior.known_values(law)) * lengths)
@@ -123,7 +122,7 @@ def _linear_mixed(task: Task, values: Array, kinds: Mapping[str, Labels]) -> _Gl
 
 
 def _variances(rows: Array, response: Array, kinds: Mapping[str, Labels]) -> dict[str, float] | None:
-    """Variances by restricted maximum likelihood, ``trial`` first; without the kinds that have none."""
+    """Variances by restricted maximum likelihood, ``trial`` first."""
     from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
 
     columns = {kind: dummies(labels) for kind, labels in kinds.items()}
@@ -143,10 +142,8 @@ def _variances(rows: Array, response: Array, kinds: Mapping[str, Labels]) -> dic
     noise, spreads = float(found.scale), np.asarray(found.vcomp, dtype=np.float64)
     if not math.isfinite(noise) or noise <= 0 or not np.isfinite(spreads).all():
         return None
-    kept = {
-        kind: float(one) * size**2 for kind, one in zip(columns, spreads, strict=True) if one > _NOTHING * noise
-    }
-    return {"trial": noise * size**2, **kept}
+    found_spreads = {kind: max(0.0, float(one)) * size**2 for kind, one in zip(columns, spreads, strict=True)}
+    return {"trial": noise * size**2, **found_spreads}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +169,7 @@ def _reduce(rows: Array, response: Array, groups: Mapping[str, Array]) -> _Reduc
 
 
 def _generalised(reduced: _Reduced, variances: Mapping[str, float], precision: Array, target: Array) -> _Gls:
-    """Generalised least squares and Satterthwaite's degrees of freedom for known variances.
+    """Generalised least squares for variances that were estimated.
 
     Parameters
     ----------
@@ -182,31 +179,38 @@ def _generalised(reduced: _Reduced, variances: Mapping[str, float], precision: A
     size = len(reduced.response)
     parts = {"trial": np.eye(size)} | {kind: block @ block.T for kind, block in reduced.groups.items()}
     whole = sum((variances[kind] * part for kind, part in parts.items()), start=np.zeros((size, size)))
-    inverse = np.linalg.inv(whole)
+    inverse = np.asarray(np.linalg.inv(whole), dtype=np.float64)
     weighted = inverse @ reduced.rows
     covariance = np.asarray(np.linalg.inv(reduced.rows.T @ weighted + precision), dtype=np.float64)
-    values = covariance @ (weighted.T @ reduced.response + target)
     # what the trials alone say of the variances: the prior says nothing of them
-    alone = np.linalg.pinv(reduced.rows.T @ weighted)
-    projected = inverse - weighted @ alone @ weighted.T
+    projected = inverse - weighted @ np.linalg.pinv(reduced.rows.T @ weighted) @ weighted.T
     moved = [projected @ part for part in parts.values()]
     information = np.array([[float(np.sum(one * other.T)) / 2 for other in moved] for one in moved])
     information[0, 0] += reduced.beyond / variances["trial"] ** 2 / 2
-    uncertain = np.linalg.inv(information)
-    slopes = np.array([np.diag(covariance @ weighted.T @ part @ weighted @ covariance) for part in parts.values()])
-    spread = np.einsum("ik,ij,jk->k", slopes, uncertain, slopes)
-    total = sum(variances.values())
+    uncertain = np.linalg.pinv(information, hermitian=True)
+    slopes = np.array([weighted.T @ part @ weighted for part in parts.values()])
+    own = np.einsum("kl,ilm,mk->ik", covariance, slopes, covariance)
+    pairs = _pairs(weighted, inverse, list(parts.values()))
+    pairs = pairs - np.einsum("ikl,lm,jmn->ijkn", slopes, covariance, slopes)
+    excess = covariance @ np.einsum("ij,ijkl->kl", uncertain, pairs) @ covariance
     return _Gls(
-        values=values,
-        covariance=covariance,
+        values=covariance @ (weighted.T @ reduced.response + target),
+        covariance=covariance + excess + excess.T,
         variances=variances,
-        dfs=2 * np.diag(covariance) ** 2 / spread,
-        total_df=2 * total**2 / float(uncertain.sum()),
+        dfs=2 * np.diag(covariance) ** 2 / np.einsum("ik,ij,jk->k", own, uncertain, own),
+        total_df=2 * sum(variances.values()) ** 2 / float(uncertain.sum()),
     )
+
+
+def _pairs(weighted: Array, inverse: Array, parts: Sequence[Array]) -> Array:
+    """How the normal equations bend as two variances change, shape (variances, variances, p, p)."""
+    moved = [part @ weighted for part in parts]
+    return np.array([[one.T @ inverse @ other for other in moved] for one in moved])
 
 
 def _mixed_solution(task: Task, usual: Solution, gls: _Gls, counts: Mapping[str, int], reason: str) -> Solution:
     mean = task.law.mean(gls.values, task.data.columns)
+    labelled = {"node": task.data.nodes, "day": task.data.days, "block": task.data.blocks}
     kinds = {kind: gls.variances.get(kind, 0.0) for kind in counts if counts[kind] >= FEWEST}
     groups = tuple(GroupSpread(kind, counts[kind], math.sqrt(variance)) for kind, variance in kinds.items())
     sigma = math.sqrt(sum(gls.variances.values()))
@@ -214,7 +218,8 @@ def _mixed_solution(task: Task, usual: Solution, gls: _Gls, counts: Mapping[str,
     shown = [f"{one.count} {one.kind}s differ by {one.sd / own:.2g} times" for one in groups if one.sd is not None]
     text = f"the {joined(shown)} the noise between trials of one {joined(list(counts))} (standard deviations)"
     text += f"; {reason}" if reason else ""
-    return replace(
+    few = any(1 < count < FEWEST for count in counts.values())  # that a run is of one day needs no warning
+    found = replace(
         usual,
         values=gls.values,
         covariance=gls.covariance,
@@ -227,5 +232,24 @@ def _mixed_solution(task: Task, usual: Solution, gls: _Gls, counts: Mapping[str,
         residuals=noise_residuals(task.law, task.data.observed, mean),
         method=Method.MIXED,
         groups=groups,
-        findings=(*usual.findings, Finding(Check.GROUPS, bool(reason), sentence(text))),
+        findings=(*usual.findings, Finding(Check.GROUPS, few, sentence(text))),
+    )
+    enough = {kind: dummies(labels) for kind, labels in labelled.items() if kind in kinds}
+    return replace(found, conditional=_conditional(found, enough, gls.variances))
+
+
+def _conditional(found: Solution, groups: Mapping[str, Array], variances: Mapping[str, float]) -> Alone:
+    """Trials less what is foretold of their nodes and days, by the identity of Woodbury."""
+    columns = np.hstack(list(groups.values()))
+    spreads = np.concatenate([np.full(block.shape[1], variances[kind]) for kind, block in groups.items()])
+    inner = spreads[:, None] * (columns.T @ columns) + variances["trial"] * np.eye(len(spreads))
+    share = np.linalg.solve(inner, np.diag(spreads))
+    rows = found.rows - columns @ (share @ (columns.T @ found.rows))
+    return Alone(
+        rows=rows,
+        residuals=found.residuals - columns @ (share @ (columns.T @ found.residuals)),
+        room=1 - np.einsum("ij,jk,ik->i", columns, share, columns),
+        sigma=math.sqrt(variances["trial"]),
+        df=max(1, len(rows) - int(np.linalg.matrix_rank(np.hstack([found.rows, columns])))),
+        inverse_gram=np.asarray(np.linalg.pinv(found.rows.T @ rows, hermitian=True)),
     )

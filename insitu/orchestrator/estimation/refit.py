@@ -122,7 +122,7 @@ def task_of(
 
 def _fit(task: Task, solution: Solution, silent: tuple[str, ...]) -> Fit:
     law, data, variables = task.law, task.data, task.variables
-    influence = influence_of(solution)
+    influence = influence_of(solution, law.noise)
     numbers = diagnose(task, solution, influence)
     lack = _lack_of_fit(task, solution)
     support = tuple(support_of(name, data, variables[name]) for name in law.parents)

@@ -1,7 +1,7 @@
 """The search for parameters that least squares does not give in one step: curved, bounded, or with a prior.
 
-scipy's trust-region reflective method with the law's exact gradient, from several starts that depend on nothing
-but the law and the trials.
+Levenberg's and Marquardt's method, or scipy's trust-region reflective one where there are bounds, with the law's
+exact gradient, from several starts that depend on nothing but the law and the trials.
 """
 
 from __future__ import annotations
@@ -180,11 +180,14 @@ class Search:
             values[~held] = free
             return values
 
+        low, high = self.shape.low[~held], self.shape.high[~held]
+        unbounded = np.isinf(low).all() and np.isinf(high).all()
         found = least_squares(
             lambda free: misfit.residuals(whole(free)),
             start[~held],
             jac=lambda free: misfit.jacobian(whole(free))[:, ~held],
-            bounds=(self.shape.low[~held], self.shape.high[~held]),
+            bounds=(low, high),
+            method="lm" if unbounded and misfit.count >= len(low) else "trf",  # MINPACK's takes no bounds
             x_scale="jac",
             ftol=tolerance,
             xtol=tolerance,
@@ -204,6 +207,8 @@ class _Misfit:
         size = float(np.sqrt(np.mean(self.task.data.observed**2)))
         # of the size of one, so that the search's tolerances are relative
         self.unit = 1.0 if self.task.law.relative_noise or size == 0 else size
+        self.count = len(self.task.data.observed)
+        self.count += len(self.task.prior.names) if self.task.prior is not None else 0
 
     def residuals(self, values: Array) -> Array:
         """Shape (n or more,)."""

@@ -42,6 +42,32 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Alone:
+    """Trials by themselves: less what is known of their nodes and days, where a method knows of these.
+
+    With V the covariance of the trials in units of one trial's own variance.
+
+    Attributes
+    ----------
+    rows, residuals
+        Inverse of V times those of the solution, shapes (n, p) and (n,).
+    room
+        Diagonal of that inverse, shape (n,).
+    sigma, df
+        Standard deviation of a trial on a node and a day that are known, and its degrees of freedom.
+    inverse_gram
+        Of the parameters in units of its square, shape (p, p).
+    """
+
+    rows: Array
+    residuals: Array
+    room: Array
+    sigma: float
+    df: float
+    inverse_gram: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Solution:
     """The parameters of a law, base units.
 
@@ -69,6 +95,8 @@ class Solution:
         Of the parameters, where they are not Student's t about the values.
     dfs
         Degrees of freedom of each parameter, shape (p,), where they differ; `df` is then the smallest.
+    conditional
+        Trials less what their nodes and days have of their own; ``None`` where nothing is known of these.
     """
 
     values: Array
@@ -87,6 +115,15 @@ class Solution:
     findings: tuple[Finding, ...] = ()
     intervals: Band | None = None
     dfs: Array | None = None
+    conditional: Alone | None = None
+
+    @property
+    def alone(self) -> Alone:
+        """Trials by themselves, as the checks of single trials look at them."""
+        if self.conditional is not None:
+            return self.conditional
+        room = np.ones(len(self.residuals))
+        return Alone(self.rows, self.residuals, room, self.sigma, self.sigma_df, self.inverse_gram)
 
     @property
     def leverage(self) -> Array:

@@ -21,7 +21,7 @@ from insitu.orchestrator.plan.law_kinds import Bounds, Link
 if TYPE_CHECKING:
     from insitu.orchestrator.causal.law import Law
 
-_POINTS = 32
+_POINTS = 20
 """Tried per curved parameter, before the best of them are searched from."""
 _MOST_POINTS = 128
 _DECADES = 1.5
@@ -103,6 +103,8 @@ def _candidates(law: Law, data: FitData, shape: Shape, curved: Sequence[int]) ->
     if not curved:
         return [np.zeros(len(law.parameters))]
     count = min(_MOST_POINTS, _POINTS * len(curved))
+    if np.isfinite(declared[curved]).all():
+        count //= 4  # the model knows where; the others are for a mistake in it
     spots = qmc.Halton(2 * len(curved), scramble=False).random(count + 1)[1:]
     sizes = {index: _sizes(law, data, shape, index) for index in curved}
     points = []

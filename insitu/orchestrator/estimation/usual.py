@@ -179,7 +179,7 @@ def _robust_fit(rows: Array, column: Array, known: npt.NDArray[np.bool_]) -> _Ro
     for _ in range(_ROUNDS):
         off = np.abs(column[known] - rows[known] @ values)
         scale = max(_MAD_TO_SD * float(np.median(off)), 1e-12 * (1 + float(np.abs(column[known]).max())))
-        weights = np.sqrt(np.minimum(1.0, _HUBER * scale / np.maximum(off, 1e-300)))
+        weights = np.sqrt(_HUBER * scale / np.maximum(off, _HUBER * scale))
         found = np.linalg.lstsq(rows[known] * weights[:, None], column[known] * weights, rcond=1e-9)[0]
         values = np.asarray(found, dtype=np.float64)
     return _RobustFit(values, rows @ values, float(known.sum() / rows.shape[1]))

@@ -131,7 +131,8 @@ class _Resolving:
             case "prediction":
                 places = tuple(self._places())
                 if not places and self.node.entry("at") is None:
-                    self.faults.at(named, "a prediction needs levels", "add at: {cpu_cores: 0.5, ...}")
+                    example = next(iter(self.factor_names), "variable")
+                    self.faults.at(named, "a prediction needs levels", f"add at: {{{example}: level, ...}}")
                 return PredictionGoal(places=places, **common)
             case "parameters":
                 return ParametersGoal(**common)
@@ -195,9 +196,14 @@ class _Resolving:
         if entry is None:
             return
         several = entry.value.items if isinstance(entry.value, located.Sequence) else (entry.value,)
+        seen: list[dict[str, float]] = []
         for node in several:
             if isinstance(node, located.Mapping):
-                yield tuple(self._levels(node))
+                place = tuple(self._levels(node))
+                if dict(place) in seen:
+                    self.faults.at(node, "the same place appears twice", "keep one")
+                seen.append(dict(place))
+                yield place
 
     def _levels(self, node: located.Mapping) -> Iterator[tuple[str, float]]:
         for entry in node.entries:

@@ -33,6 +33,13 @@ def comparison_document(comparison: Comparison) -> dict[str, Json]:
     }
 
 
+def comparison_text(comparison: Comparison) -> str:
+    """A sentence on each law."""
+    lines = [change_sentence(one) for one in comparison.laws]
+    lines += [f"{one.outcome} is not compared: {one.reason}." for one in comparison.not_compared]
+    return "\n".join(lines)
+
+
 def print_comparison(comparison: Comparison, first: str, second: str, console: Console | None = None) -> None:
     """Print a table of the laws' parameters in both runs, and a sentence on each law."""
     (console or Console()).print(render_comparison(comparison, first, second))

@@ -305,9 +305,16 @@ def _reasons(
             *reasons,
             Reason(Standing.BAD, "No fit", f"{analysis.problem[0].upper()}{analysis.problem[1:]}."),
         ]
-    explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
-    text = f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
-    reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
+    of_means = fit.quantile is None
+    if of_means and math.isfinite(fit.r_squared):
+        explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
+        text = (
+            f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
+        )
+        reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
+    if not of_means:
+        text = f"The law gives what {percent(fit.quantile or 0.0, 4)} of trials stay below, and not the mean."
+        reasons.append(Reason(Standing.OPEN, "A quantile", text))
     if fit.not_estimated:
         names = join(list(fit.not_estimated))
         why = f"The term of {names} was zero in every trial: its variables were never set away from that."
@@ -324,16 +331,19 @@ def _reasons(
             text = f"The law misses no more than replicates differ among themselves ({figures})."
             reasons.append(Reason(Standing.GOOD, "No lack of fit", text))
     uneven = fit.diagnostics.heteroscedasticity_p
-    if uneven is not None and uneven < 0.05:
+    if of_means and uneven is not None and uneven < 0.05:
         text = f"The residuals spread unevenly over the levels ({p_text(uneven)}): intervals are approximate."
         reasons.append(Reason(Standing.WARNING, "Uneven spread", text))
     normal = fit.diagnostics.normality_p
-    if normal is not None and normal < 0.01:
+    if of_means and normal is not None and normal < 0.01:
         text = f"Look for outliers ({p_text(normal)}): prediction intervals are approximate."
         reasons.append(Reason(Standing.WARNING, "Residuals not normal", text))
     reasons += [
         Reason(Standing.WARNING, _TITLES[one.check], one.sentence) for one in fit.notable if one.check in _TITLES
     ]
+    if answer is not None and answer.outside:
+        text = f"The answer is extrapolated: {'; '.join(answer.outside)}."
+        reasons.append(Reason(Standing.WARNING, "Outside the trials", text))
     if analysis.graph is not None and analysis.graph.tested:
         standing = Standing.BAD if analysis.graph.failed else Standing.GOOD
         text = " ".join([analysis.graph.sentence, *(one.sentence for one in analysis.graph.failed)])

@@ -149,6 +149,8 @@ class SequentialSteering:
         asked = self.goal.relative_half_width
         wanted = f"; the goal asks for ± {percent(asked)}" if asked is not None else ""
         text = f"the budget of {what} is used up: {so_far} after {valid} valid trials{wanted}"
+        if problem := self._knowledge(stored).problem:
+            return Outcome(Ending.BUDGET, f"{text}: {problem}", "see the report for the trials that are left out")
         return Outcome(Ending.BUDGET, text, "run the plan again with a larger `budget`, or ask for less precision")
 
 

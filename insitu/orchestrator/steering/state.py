@@ -20,7 +20,7 @@ from insitu.orchestrator.design.space import Space, space_of
 from insitu.orchestrator.design.stopping import Look, Misfit
 from insitu.orchestrator.errors import GoalNotReached
 from insitu.orchestrator.estimation.answer import Answer, answer
-from insitu.orchestrator.estimation.data import achieved_levels
+from insitu.orchestrator.estimation.data import achieved_levels, can_be_fitted
 from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.estimation.prior_files import prior_of
 from insitu.orchestrator.estimation.refit import fit_law
@@ -62,7 +62,10 @@ class Knowledge:
 
     @property
     def valid(self) -> int:
-        return sum(trial.state is TrialState.VALID for trial in self.trials)
+        """Trials from which something can be learnt: valid ones whose outcome is a number that can be fitted."""
+        source = self.blueprint.variables[self.composite.outcome].source or ""
+        valid = [one.record for one in self.trials if one.state is TrialState.VALID and one.record is not None]
+        return sum(can_be_fitted(record.measurements.get(source, math.nan)) for record in valid)
 
     def answer(self, confidence: float, inflation: float) -> Answer | None:
         """The goal's answer; ``None`` while a law is not fitted."""
@@ -189,7 +192,7 @@ def knowledge_of(plan: Plan, blueprint: Blueprint, goal: Goal, stored: Sequence[
 def _noise(fit: Fit) -> float:
     """Standard deviation of one trial; where all agree exactly, next to none of what was measured."""
     typical = statistics.median(abs(point.observed) for point in fit.points) if fit.points else 1.0
-    return max(fit.sigma, 1e-9 * typical, 1e-300)
+    return max(fit.sigma, 1e-9 * typical) or 1.0  # all zero: no trial tells more than another
 
 
 def misfit_of(fit: Fit) -> Misfit | None:
