@@ -203,7 +203,7 @@ class Useless(SimulatedNode):
 def test_trials_that_never_come_out_stall_it(compare: Compare, kind: type[SimulatedNode], batches: int) -> None:
     ended = compare(asking(ROOT, budget="trials: 600"), kind=kind)
     assert ended.outcome.ending is Ending.STALLED
-    assert ended.outcome.text == f"no trial of the last {batches} batches was valid"
+    assert ended.outcome.text == f"no trial of the last {batches} batches could be fitted"
 
 
 def test_levels_that_are_never_held_leave_nothing_to_compare(compare: Compare) -> None:
