@@ -21,8 +21,8 @@ import numpy as np
 from experiments.benchmarks.claims import Claim
 from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.estimation.recursive import RecursiveFit
-from insitu.orchestrator.estimation.streaming import fit_parquet
+from insitu.orchestrator.estimation.at_scale.recursive import RecursiveFit
+from insitu.orchestrator.estimation.at_scale.streaming import fit_parquet
 from insitu.orchestrator.plan.types import LawText, ModelText, Role, Variable
 
 PARAMETERS = 20

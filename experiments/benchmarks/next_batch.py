@@ -19,10 +19,10 @@ import numpy as np
 from experiments.benchmarks.claims import Claim
 from experiments.benchmarks.trials import patiently
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.design.batch import next_batch
-from insitu.orchestrator.design.criteria import Criterion, c_optimal, d_optimal, i_optimal
-from insitu.orchestrator.design.exchange import exchange
-from insitu.orchestrator.design.information import information_of
+from insitu.orchestrator.design.optimality.batch import next_batch
+from insitu.orchestrator.design.optimality.criteria import Criterion, c_optimal, d_optimal, i_optimal
+from insitu.orchestrator.design.optimality.exchange import exchange
+from insitu.orchestrator.design.optimality.information import information_of
 from insitu.orchestrator.execution import host
 
 CANDIDATES, PARAMETERS, BATCH, AFRESH = 10_000, 10, 10, 12

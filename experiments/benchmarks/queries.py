@@ -23,8 +23,8 @@ from experiments.benchmarks.claims import Claim
 from insitu.orchestrator.causal.blueprint import Blueprint, build_blueprint
 from insitu.orchestrator.errors import OutsideSupport
 from insitu.orchestrator.estimation.analysis import fit_all
-from insitu.orchestrator.estimation.asking import whatif
-from insitu.orchestrator.estimation.model import FittedModel, assemble
+from insitu.orchestrator.estimation.questions.asking import whatif
+from insitu.orchestrator.estimation.questions.model import FittedModel, assemble
 from insitu.orchestrator.plan.types import LawText, ModelText, Role, Variable
 from insitu.orchestrator.store.records import (
     Assignment,

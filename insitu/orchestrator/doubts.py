@@ -11,11 +11,11 @@ from insitu.injectors.options import Schedule
 from insitu.orchestrator.causal.composite import compose
 from insitu.orchestrator.design.contest import first_contest_size
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
-from insitu.orchestrator.design.factorial import hard_to_change
+from insitu.orchestrator.design.kinds.factorial import hard_to_change
 from insitu.orchestrator.design.sequential import first_batch_size
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
-from insitu.orchestrator.estimation.prior_files import prior_of
+from insitu.orchestrator.estimation.fitting.prior_files import prior_of
 from insitu.orchestrator.experiment import possible_trials
 from insitu.orchestrator.plan.goals import ComparisonGoal, EffectGoal, PredictionGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory

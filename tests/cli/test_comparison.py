@@ -22,7 +22,7 @@ from insitu.orchestrator.cli.execution import _conclude
 from insitu.orchestrator.cli.results import summary_of
 from insitu.orchestrator.doubts import doubts_of
 from insitu.orchestrator.errors import GoalNotReached, InputError
-from insitu.orchestrator.estimation.verdict import Side
+from insitu.orchestrator.estimation.rivals.verdict import Side
 from insitu.orchestrator.plan.types import Plan
 from insitu.orchestrator.steering.choice import most_trials, steering_of
 from insitu.orchestrator.steering.endings import Ending, Outcome

@@ -6,10 +6,10 @@ import importlib
 import tomllib
 from pathlib import Path
 
-from insitu.orchestrator.design.factorial import Factorial
-from insitu.orchestrator.design.fractions import Fractional
-from insitu.orchestrator.design.latin import LatinHypercube
-from insitu.orchestrator.design.optimal import COptimal, DOptimal, IOptimal
+from insitu.orchestrator.design.kinds.factorial import Factorial
+from insitu.orchestrator.design.kinds.fractions import Fractional
+from insitu.orchestrator.design.kinds.latin import LatinHypercube
+from insitu.orchestrator.design.kinds.optimal import COptimal, DOptimal, IOptimal
 from tests.contract.design_contract import DesignContract
 
 REGISTERED = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][

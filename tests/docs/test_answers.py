@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from insitu.orchestrator.estimation.blame import TABLE, Cause
-from insitu.orchestrator.estimation.fidelity import Grade
-from insitu.orchestrator.estimation.symptoms import Symptom
+from insitu.orchestrator.estimation.questions.fidelity import Grade
+from insitu.orchestrator.estimation.suspects.blame import TABLE, Cause
+from insitu.orchestrator.estimation.suspects.symptoms import Symptom
 from tests.made_runs import make_run
 from tests.standins import sort_trials
 

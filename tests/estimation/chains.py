@@ -10,7 +10,7 @@ import numpy as np
 
 from insitu.orchestrator.causal.blueprint import Blueprint, build_blueprint
 from insitu.orchestrator.estimation.analysis import fit_all
-from insitu.orchestrator.estimation.model import FittedModel, assemble
+from insitu.orchestrator.estimation.questions.model import FittedModel, assemble
 from insitu.orchestrator.plan.loading import load_model
 from insitu.orchestrator.plan.types import Settable
 from insitu.orchestrator.store.records import (

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from insitu.orchestrator.causal.blueprint import Law, build_blueprint
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.estimation.data import gather
-from insitu.orchestrator.estimation.solution import Task
+from insitu.orchestrator.estimation.fitting.data import gather
+from insitu.orchestrator.estimation.fitting.solution import Task
 from insitu.orchestrator.plan.types import LawText, ModelText, Role, Variable
 from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial
 from tests.standins import trial_of

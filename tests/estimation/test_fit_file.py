@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.orchestrator.errors import CannotExecute, InputError
+from insitu.orchestrator.estimation.checks.graph_findings import FailedIndependence, GraphCheck, Untested
 from insitu.orchestrator.estimation.fit import FittedLaws, NotFitted
 from insitu.orchestrator.estimation.fitted_file import (
     as_document,
@@ -17,9 +18,8 @@ from insitu.orchestrator.estimation.fitted_file import (
     write_fits,
     write_fitted_laws,
 )
-from insitu.orchestrator.estimation.graph_findings import FailedIndependence, GraphCheck, Untested
-from insitu.orchestrator.estimation.queries import whatif
-from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.estimation.fitting.refit import fit_law
+from insitu.orchestrator.estimation.questions.queries import whatif
 from insitu.orchestrator.plan.law_kinds import Link, Method, Noise
 from tests.standins import LINE_VARIABLES, SORT_LAW, SORT_VARIABLES, line_law, sort_trials, xy_trials
 

@@ -11,7 +11,7 @@ import pytest
 from insitu.orchestrator.causal.blueprint import Blueprint, build_blueprint
 from insitu.orchestrator.errors import OutsideSupport
 from insitu.orchestrator.estimation.analysis import analyse
-from insitu.orchestrator.estimation.queries import whatif
+from insitu.orchestrator.estimation.questions.queries import whatif
 from insitu.orchestrator.plan.goals import EffectGoal
 from insitu.orchestrator.plan.loading import load_model
 from insitu.orchestrator.plan.types import Settable

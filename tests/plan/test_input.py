@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from insitu.orchestrator.design.factorial import Factorial
+from insitu.orchestrator.design.kinds.factorial import Factorial
 from insitu.orchestrator.design.protocol import Request
 from insitu.orchestrator.plan.loading import load_plan
 from insitu.orchestrator.plan.types import Budget

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from insitu.orchestrator.errors import OutsideSupport
 from insitu.orchestrator.estimation.analysis import analyse
-from insitu.orchestrator.estimation.queries import effect, whatif
+from insitu.orchestrator.estimation.questions.queries import effect, whatif
 from insitu.orchestrator.report.answers import effect_conditions, effect_text, prediction_text
 from insitu.orchestrator.report.document import run_document
 from insitu.orchestrator.report.summary import Standing, Summary, summarise

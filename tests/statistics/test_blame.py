@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from insitu.orchestrator.estimation.blame import Cause, suspects_of
-from insitu.orchestrator.estimation.usual import compare
+from insitu.orchestrator.estimation.suspects.blame import Cause, suspects_of
+from insitu.orchestrator.estimation.suspects.usual import compare
 from insitu.orchestrator.store.records import StoredTrial
 from tests.statistics.crowded_node import Crowd, crowd_of, run
 

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from insitu.orchestrator.estimation.bounded import fit_bounded
-from insitu.orchestrator.estimation.triangle import Triangle
+from insitu.orchestrator.estimation.at_scale.triangle import Triangle
+from insitu.orchestrator.estimation.fitting.bounded import fit_bounded
 
 SIMULATIONS = 1000
 LINE = np.column_stack([np.ones(12), np.linspace(0, 1, 12)])

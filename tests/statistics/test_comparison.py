@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.design.discrimination import Rival, discriminate
-from insitu.orchestrator.estimation.containment import Placed
-from insitu.orchestrator.estimation.data import FitData
-from insitu.orchestrator.estimation.refit import fit_law
-from insitu.orchestrator.estimation.verdict import Comparing, Side
+from insitu.orchestrator.design.optimality.discrimination import Rival, discriminate
+from insitu.orchestrator.estimation.fitting.data import FitData
+from insitu.orchestrator.estimation.fitting.refit import fit_law
+from insitu.orchestrator.estimation.rivals.containment import Placed
+from insitu.orchestrator.estimation.rivals.verdict import Comparing, Side
 from tests.estimation.made import Made, made, trials_of
 
 EXPERIMENTS = 1000

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 
 from insitu.orchestrator.estimation.fit import Fit
-from insitu.orchestrator.estimation.queries import effect, whatif
-from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.estimation.fitting.refit import fit_law
+from insitu.orchestrator.estimation.questions.queries import effect, whatif
 from tests.standins import SORT_LAW, SORT_VARIABLES, TRUTH, sort_trials
 
 SIMULATIONS = 1000

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pytest
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.estimation.solution import Solution, Task, t_quantile
-from insitu.orchestrator.estimation.solving import solve
-from insitu.orchestrator.estimation.spread import Spread
+from insitu.orchestrator.estimation.fitting.solution import Solution, Task, t_quantile
+from insitu.orchestrator.estimation.fitting.solving import solve
+from insitu.orchestrator.estimation.fitting.spread import Spread
 from insitu.orchestrator.plan.law_kinds import Link, Method, Noise
 from tests.estimation.made import made, with_outcome
 

@@ -15,10 +15,10 @@ import pydoe
 import pytest
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.design.batch import next_batch
-from insitu.orchestrator.design.criteria import d_optimal, i_optimal
-from insitu.orchestrator.design.exchange import exchange
-from insitu.orchestrator.design.information import information_of, inverse
+from insitu.orchestrator.design.optimality.batch import next_batch
+from insitu.orchestrator.design.optimality.criteria import d_optimal, i_optimal
+from insitu.orchestrator.design.optimality.exchange import exchange
+from insitu.orchestrator.design.optimality.information import information_of, inverse
 from tests.design.candidates import linear_law, log_determinant
 
 TRIALS = 12

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pytest
 
 from insitu.orchestrator.causal.blueprint import Blueprint, build_blueprint
-from insitu.orchestrator.estimation.bounded import BoundedFit, Side, fit_bounded
-from insitu.orchestrator.estimation.refit import fit_law
-from insitu.orchestrator.estimation.solution import t_quantile
-from insitu.orchestrator.estimation.triangle import Triangle
+from insitu.orchestrator.estimation.at_scale.triangle import Triangle
+from insitu.orchestrator.estimation.fitting.bounded import BoundedFit, Side, fit_bounded
+from insitu.orchestrator.estimation.fitting.refit import fit_law
+from insitu.orchestrator.estimation.fitting.solution import t_quantile
 from insitu.orchestrator.plan.loading import load_model
 from tests.standins import exact, trial_of
 

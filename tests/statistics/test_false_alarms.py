@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from insitu.orchestrator.estimation.finding import Check
-from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.estimation.checks.finding import Check
+from insitu.orchestrator.estimation.fitting.refit import fit_law
 from insitu.orchestrator.plan.law_kinds import Method, Noise
 from tests.estimation.made import made, trials_of
 

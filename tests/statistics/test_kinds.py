@@ -15,7 +15,7 @@ from scipy import stats
 
 from insitu.orchestrator import experiment
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.estimation.solving import solve
+from insitu.orchestrator.estimation.fitting.solving import solve
 from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.steering.preview import FixedPreview, fixed_preview_of
 from insitu.orchestrator.store.records import PlannedTrial

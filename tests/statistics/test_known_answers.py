@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.estimation.fitting.refit import fit_law
 from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.plan.types import Role, Variable
 from tests.estimation.made import made, trials_of

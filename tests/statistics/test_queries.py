@@ -12,14 +12,14 @@ import pytest
 
 from insitu.orchestrator.causal.blueprint import Blueprint
 from insitu.orchestrator.errors import OutsideSupport
-from insitu.orchestrator.estimation.abduction import find_trial
-from insitu.orchestrator.estimation.asking import draw, effect, elasticity, whatif
-from insitu.orchestrator.estimation.comparison import compare_models
-from insitu.orchestrator.estimation.counterfactual import counterfactual
-from insitu.orchestrator.estimation.explanation import explain
-from insitu.orchestrator.estimation.fidelity import Grade
-from insitu.orchestrator.estimation.model import FittedModel
-from insitu.orchestrator.estimation.support import Place
+from insitu.orchestrator.estimation.questions.abduction import find_trial
+from insitu.orchestrator.estimation.questions.asking import draw, effect, elasticity, whatif
+from insitu.orchestrator.estimation.questions.comparison import compare_models
+from insitu.orchestrator.estimation.questions.counterfactual import counterfactual
+from insitu.orchestrator.estimation.questions.explanation import explain
+from insitu.orchestrator.estimation.questions.fidelity import Grade
+from insitu.orchestrator.estimation.questions.model import FittedModel
+from insitu.orchestrator.estimation.questions.support import Place
 from tests.estimation.chains import blueprint_of, fitted, parameter_trials
 
 LINEAR = """

@@ -17,7 +17,7 @@ from experiments.simulated import SimulatedNode, Truth
 from insitu.orchestrator import experiment, loop
 from insitu.orchestrator.design.stopping import Look
 from insitu.orchestrator.estimation.analysis import analyse
-from insitu.orchestrator.estimation.verdict import Side, Verdict
+from insitu.orchestrator.estimation.rivals.verdict import Side, Verdict
 from insitu.orchestrator.execution.orders import TrialOrder, TrialOutcome
 from insitu.orchestrator.report.document import run_document
 from insitu.orchestrator.report.page import render_report

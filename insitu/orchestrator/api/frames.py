@@ -10,8 +10,8 @@ import pandas as pd
 
 from insitu.orchestrator.api.levels import Level
 from insitu.orchestrator.errors import GoalNotReached, InputError
-from insitu.orchestrator.estimation.data import achieved_levels
 from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.estimation.fitting.data import achieved_levels
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.store.records import StoredTrial
 

@@ -11,7 +11,7 @@ from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.units import UnitError, parse_quantity
 
 if TYPE_CHECKING:
-    from insitu.orchestrator.estimation.model import FittedModel
+    from insitu.orchestrator.estimation.questions.model import FittedModel
     from insitu.orchestrator.plan.types import Variable
 
 Level = float | str

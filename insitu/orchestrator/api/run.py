@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from insitu.orchestrator.causal.graph import Blueprint
     from insitu.orchestrator.estimation.answer import Answer
     from insitu.orchestrator.estimation.fit import Fit
-    from insitu.orchestrator.estimation.model import FittedModel
+    from insitu.orchestrator.estimation.questions.model import FittedModel
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.store.encoding import Json
     from insitu.orchestrator.store.records import StoredTrial
@@ -91,7 +91,7 @@ class Run:
     def model(self) -> FittedModel:
         """The blueprint with a fit of each law of a measured variable, where there could be one."""
         from insitu.orchestrator.estimation.analysis import fit_all
-        from insitu.orchestrator.estimation.model import assemble
+        from insitu.orchestrator.estimation.questions.model import assemble
 
         confidence = self.plan.goal.confidence if self.plan.goal is not None else 0.95
         return assemble(self.blueprint, fit_all(self.blueprint, self.stored, confidence))
@@ -207,7 +207,7 @@ class Run:
         extrapolate: bool,
         rng: np.random.Generator | None,
     ) -> WhatIf:
-        from insitu.orchestrator.estimation import asking
+        from insitu.orchestrator.estimation.questions import asking
 
         levels = parse_levels(self.model, do)
         answer = asking.whatif(
@@ -239,7 +239,7 @@ class Run:
         """
         import pandas as pd
 
-        from insitu.orchestrator.estimation import asking
+        from insitu.orchestrator.estimation.questions import asking
 
         levels = parse_levels(self.model, do or {})
         drawn = asking.draw(
@@ -275,7 +275,7 @@ class Run:
         InputError
             As for `whatif`; or if the effect is one of a variable on itself.
         """
-        from insitu.orchestrator.estimation import asking
+        from insitu.orchestrator.estimation.questions import asking
 
         ends = parse_levels(self.model, {cause: low}) if low is not None else {}
         far = parse_levels(self.model, {cause: high}) if high is not None else {}
@@ -308,7 +308,7 @@ class Run:
         InputError
             As for `effect`.
         """
-        from insitu.orchestrator.estimation import asking
+        from insitu.orchestrator.estimation.questions import asking
 
         levels = parse_levels(self.model, at or {})
         answer = asking.elasticity(
@@ -332,8 +332,8 @@ class Run:
         InputError
             As for `whatif`; or if there is no such trial, or it did not come to its end.
         """
-        from insitu.orchestrator.estimation.abduction import find_trial
-        from insitu.orchestrator.estimation.counterfactual import counterfactual
+        from insitu.orchestrator.estimation.questions.abduction import find_trial
+        from insitu.orchestrator.estimation.questions.counterfactual import counterfactual
 
         outcome = self.asked(ask)
         found = find_trial(self.model, self.stored, trial, outcome)
@@ -361,8 +361,8 @@ class Run:
         InputError
             As for `counterfactual`; or if the baseline of a variable is not known.
         """
-        from insitu.orchestrator.estimation.abduction import find_trial
-        from insitu.orchestrator.estimation.explanation import explain
+        from insitu.orchestrator.estimation.questions.abduction import find_trial
+        from insitu.orchestrator.estimation.questions.explanation import explain
 
         outcome = self.asked(ask)
         found = find_trial(self.model, self.stored, trial, outcome)
@@ -372,7 +372,7 @@ class Run:
 
     def compare(self, other: Run) -> Compared:
         """Find which laws differ in another run, and whether by more than noise."""
-        from insitu.orchestrator.estimation.comparison import compare_models
+        from insitu.orchestrator.estimation.questions.comparison import compare_models
 
         return shown(Compared, compare_models(self.model, other.model))
 

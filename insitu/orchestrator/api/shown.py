@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from insitu.orchestrator.estimation.asking import Elasticity
-from insitu.orchestrator.estimation.comparison import Comparison, ParameterChange
-from insitu.orchestrator.estimation.counterfactual import Counterfactual
-from insitu.orchestrator.estimation.explanation import Explanation
-from insitu.orchestrator.estimation.queries import Effect, Prediction
+from insitu.orchestrator.estimation.questions.asking import Elasticity
+from insitu.orchestrator.estimation.questions.comparison import Comparison, ParameterChange
+from insitu.orchestrator.estimation.questions.counterfactual import Counterfactual
+from insitu.orchestrator.estimation.questions.explanation import Explanation
+from insitu.orchestrator.estimation.questions.queries import Effect, Prediction
 from insitu.orchestrator.report.answers import (
     counterfactual_text,
     effect_answer_text,

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.design.batch import next_batch
 from insitu.orchestrator.design.belief import Belief, stacked_information, stacked_rows
-from insitu.orchestrator.design.criteria import d_optimal
-from insitu.orchestrator.design.discrimination import Rival, discriminate
-from insitu.orchestrator.design.exchange import exchange
+from insitu.orchestrator.design.optimality.batch import next_batch
+from insitu.orchestrator.design.optimality.criteria import d_optimal
+from insitu.orchestrator.design.optimality.discrimination import Rival, discriminate
+from insitu.orchestrator.design.optimality.exchange import exchange
 from insitu.orchestrator.design.sequential import (
     batch_size,
     first_batch_size,

@@ -10,10 +10,10 @@ import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.belief import stacked_rows
-from insitu.orchestrator.design.continuous import best_possible
-from insitu.orchestrator.design.criteria import d_optimal
 from insitu.orchestrator.design.foresight import after_trials, standard_errors
-from insitu.orchestrator.design.precision import precision_of
+from insitu.orchestrator.design.optimality.continuous import best_possible
+from insitu.orchestrator.design.optimality.criteria import d_optimal
+from insitu.orchestrator.design.optimality.precision import precision_of
 from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.store.records import Assignment
 

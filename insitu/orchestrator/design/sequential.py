@@ -10,12 +10,12 @@ from functools import partial
 import numpy as np
 
 from insitu.orchestrator.causal.composite import Composite
-from insitu.orchestrator.design.batch import next_batch
 from insitu.orchestrator.design.controls import check_of, count_checks
-from insitu.orchestrator.design.criteria import d_optimal
-from insitu.orchestrator.design.exchange import exchange
 from insitu.orchestrator.design.layout import checking
-from insitu.orchestrator.design.precision import precision_of
+from insitu.orchestrator.design.optimality.batch import next_batch
+from insitu.orchestrator.design.optimality.criteria import d_optimal
+from insitu.orchestrator.design.optimality.exchange import exchange
+from insitu.orchestrator.design.optimality.precision import precision_of
 from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.plan.types import DesignSpec
 from insitu.orchestrator.store.records import PlannedTrial, Purpose

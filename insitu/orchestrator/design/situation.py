@@ -12,8 +12,8 @@ from insitu.orchestrator.causal.composite import Composite
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.target import Target
 from insitu.orchestrator.design.belief import Belief, stacked_information, stacked_rows
-from insitu.orchestrator.design.confounding import confounding
-from insitu.orchestrator.design.criteria import Criterion, c_optimal, d_optimal, i_optimal
+from insitu.orchestrator.design.optimality.confounding import confounding
+from insitu.orchestrator.design.optimality.criteria import Criterion, c_optimal, d_optimal, i_optimal
 from insitu.orchestrator.design.space import Space
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.store.records import Assignment

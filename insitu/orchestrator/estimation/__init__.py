@@ -1,9 +1,12 @@
-"""Laws refitted on achieved levels, with intervals and diagnostics; answers to what-if questions.
+"""Laws refitted on achieved levels, with intervals and diagnostics; answers to questions.
 
-`refit.fit_law` makes a `fit.Fit`, which is plain data and lives on in ``fitted.json``; `analysis.fit_all` fits
-every law of a run, and `analysis.analyse` does all that a report needs. `recursive` takes one more trial into a
-fit at a time that does not grow with the trials, `streaming.fit_parquet` fits tables of any size. `model.assemble`
-puts laws and fits together; questions are put to that: `asking` (what if, effects, elasticities),
-`counterfactual`, `explanation`, `comparison`. `queries` answers from one law in closed form. Nothing is imported
-here, since statsmodels takes a second to load.
+`analysis.fit_all` fits every law of a run, and `analysis.analyse` does all that a report needs. What comes of
+it is a `fit.Fit`, plain data that lives on in ``fitted.json`` (`fitted_file`); `answer` is what it says of a
+plan's goal.
+
+The rooms: `fitting` (every method; ``refit.fit_law``), `at_scale` (one more trial in constant time, tables of
+any size), `checks` (of a fit and of the graph), `questions` (``model.assemble`` puts laws and fits together;
+``asking``, ``counterfactual``, ``explanation`` and ``comparison`` answer through that), `suspects` (causes
+outside the model) and `rivals` (which of two laws). Nothing is imported here, since statsmodels takes a second
+to load.
 """

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from insitu.orchestrator.errors import GoalNotReached, InputError
-from insitu.orchestrator.estimation.curves import Curve, dose_response
+from insitu.orchestrator.estimation.checks.graph_check import check_graph
+from insitu.orchestrator.estimation.checks.graph_findings import GraphCheck
 from insitu.orchestrator.estimation.fit import Fit, FittedLaws, NotFitted
-from insitu.orchestrator.estimation.graph_findings import GraphCheck
-from insitu.orchestrator.estimation.graph_test import check_graph
-from insitu.orchestrator.estimation.queries import Effect, effect
-from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.estimation.fitting.refit import fit_law
+from insitu.orchestrator.estimation.questions.curves import Curve, dose_response
+from insitu.orchestrator.estimation.questions.queries import Effect, effect
 from insitu.orchestrator.plan.goals import EffectGoal, Goal
 from insitu.orchestrator.plan.types import Role
 from insitu.orchestrator.store.records import StoredTrial

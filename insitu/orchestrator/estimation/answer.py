@@ -13,9 +13,9 @@ from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.law import Law
 from insitu.orchestrator.causal.target import Target, Wanted
 from insitu.orchestrator.estimation.fit import Fit
-from insitu.orchestrator.estimation.model import match
-from insitu.orchestrator.estimation.support import why_outside
-from insitu.orchestrator.estimation.verdict import Verdict
+from insitu.orchestrator.estimation.questions.model import match
+from insitu.orchestrator.estimation.questions.support import why_outside
+from insitu.orchestrator.estimation.rivals.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

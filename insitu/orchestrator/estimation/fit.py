@@ -12,8 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.estimation.finding import STRICT, Check, Finding
-from insitu.orchestrator.estimation.graph_findings import GraphCheck
+from insitu.orchestrator.estimation.checks.finding import STRICT, Check, Finding
+from insitu.orchestrator.estimation.checks.graph_findings import GraphCheck
 from insitu.orchestrator.plan.law_kinds import Link, Method, Noise
 
 Matrix = tuple[tuple[float, ...], ...]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from insitu.orchestrator.errors import InputError
+from insitu.orchestrator.estimation.checks.graph_findings import GraphCheck
 from insitu.orchestrator.estimation.fit import Fit, FittedLaws, NotFitted
-from insitu.orchestrator.estimation.graph_findings import GraphCheck
 from insitu.orchestrator.store.database import mapped_errors
 from insitu.orchestrator.store.encoding import finite_json
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from insitu.orchestrator.estimation.asking import Elasticity
-from insitu.orchestrator.estimation.counterfactual import Counterfactual
-from insitu.orchestrator.estimation.fidelity import Fidelity
-from insitu.orchestrator.estimation.queries import Effect, Prediction
-from insitu.orchestrator.estimation.support import Place
+from insitu.orchestrator.estimation.questions.asking import Elasticity
+from insitu.orchestrator.estimation.questions.counterfactual import Counterfactual
+from insitu.orchestrator.estimation.questions.fidelity import Fidelity
+from insitu.orchestrator.estimation.questions.queries import Effect, Prediction
+from insitu.orchestrator.estimation.questions.support import Place
 from insitu.orchestrator.report.wording import count, join, level_list, level_text, number, scaled_interval
 from insitu.orchestrator.units import format_quantity, percent
 

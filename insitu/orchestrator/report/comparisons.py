@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from insitu.orchestrator.estimation.comparison import Comparison, LawChange
+from insitu.orchestrator.estimation.questions.comparison import Comparison, LawChange
 from insitu.orchestrator.report.wording import (
     interval,
     level_list,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from insitu.orchestrator.estimation.blame import Suspect
-from insitu.orchestrator.estimation.explanation import Contribution, Explanation, Part
+from insitu.orchestrator.estimation.questions.explanation import Contribution, Explanation, Part
+from insitu.orchestrator.estimation.suspects.blame import Suspect
 from insitu.orchestrator.report.answers import fidelity_lines
 from insitu.orchestrator.report.wording import join, level_list, level_text, scaled_interval
 from insitu.orchestrator.units import format_quantity, percent

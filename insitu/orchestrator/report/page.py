@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from insitu.orchestrator.estimation.finding import Check
+from insitu.orchestrator.estimation.checks.finding import Check
 from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.report.endings import ending_label, ending_standing

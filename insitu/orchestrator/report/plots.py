@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from insitu.orchestrator.estimation.curves import Curve
 from insitu.orchestrator.estimation.fit import Fit
+from insitu.orchestrator.estimation.questions.curves import Curve
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report.goal_plots import goal_plot_data
 from insitu.orchestrator.report.summary import Summary, deviation

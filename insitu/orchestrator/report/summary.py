@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from insitu.orchestrator.estimation.analysis import Analysis
 from insitu.orchestrator.estimation.answer import Answer
-from insitu.orchestrator.estimation.finding import Check
+from insitu.orchestrator.estimation.checks.finding import Check
 from insitu.orchestrator.estimation.fit import Fit
-from insitu.orchestrator.estimation.verdict import Verdict
+from insitu.orchestrator.estimation.rivals.verdict import Verdict
 from insitu.orchestrator.plan.goals import EffectGoal, Goal
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report import goals, verdicts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from insitu.orchestrator.estimation.verdict import Contender, Side, Verdict
+from insitu.orchestrator.estimation.rivals.verdict import Contender, Side, Verdict
 from insitu.orchestrator.report.wording import count, interval, join, p_text
 from insitu.orchestrator.units import percent
 

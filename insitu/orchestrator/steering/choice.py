@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from insitu.orchestrator.design.factorial import MAX_TRIALS
+from insitu.orchestrator.design.kinds.factorial import MAX_TRIALS
 from insitu.orchestrator.plan.goals import ComparisonGoal
 from insitu.orchestrator.plan.types import SEQUENTIAL
 from insitu.orchestrator.steering.endings import Steering

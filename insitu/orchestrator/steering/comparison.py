@@ -15,7 +15,7 @@ from insitu.orchestrator.design.contest import (
 )
 from insitu.orchestrator.design.stopping import Look, Misfit, Ruling, Stop, is_misfit, judge
 from insitu.orchestrator.estimation.answer import Answer
-from insitu.orchestrator.estimation.verdict import Side, Verdict
+from insitu.orchestrator.estimation.rivals.verdict import Side, Verdict
 from insitu.orchestrator.report.verdicts import NAMES, odds, rejection
 from insitu.orchestrator.steering.contest import Compared, Rivalry
 from insitu.orchestrator.steering.endings import Ending, Outcome, Step, Trials, pause_after

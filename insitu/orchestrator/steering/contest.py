@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from insitu.orchestrator.causal.rival import rival_of
 from insitu.orchestrator.design.contest import Contest
 from insitu.orchestrator.design.stopping import Misfit
-from insitu.orchestrator.estimation.containment import Placed, contains
-from insitu.orchestrator.estimation.verdict import Comparing, Side, Verdict
+from insitu.orchestrator.estimation.rivals.containment import Placed, contains
+from insitu.orchestrator.estimation.rivals.verdict import Comparing, Side, Verdict
 from insitu.orchestrator.plan.goals import ComparisonGoal, ParametersGoal
 from insitu.orchestrator.steering.sequential import given_up
 from insitu.orchestrator.steering.state import Knowledge, knowledge_of, misfit_of

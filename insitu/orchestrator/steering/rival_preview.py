@@ -12,9 +12,9 @@ import numpy as np
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.design.contest import Contest, contest_batch_size, first_contest_size, plan_contest
 from insitu.orchestrator.design.situation import Situation
-from insitu.orchestrator.estimation.containment import Placed, contains, least_rise, nearest_values
-from insitu.orchestrator.estimation.foretelling import SPARE
-from insitu.orchestrator.estimation.verdict import Side
+from insitu.orchestrator.estimation.rivals.containment import Placed, contains, least_rise, nearest_values
+from insitu.orchestrator.estimation.rivals.foretelling import SPARE
+from insitu.orchestrator.estimation.rivals.verdict import Side
 from insitu.orchestrator.steering.contest import Rivalry, placed
 
 if TYPE_CHECKING:

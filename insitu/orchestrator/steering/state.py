@@ -20,10 +20,10 @@ from insitu.orchestrator.design.space import Space, space_of
 from insitu.orchestrator.design.stopping import Look, Misfit
 from insitu.orchestrator.errors import GoalNotReached
 from insitu.orchestrator.estimation.answer import Answer, answer
-from insitu.orchestrator.estimation.data import achieved_levels, can_be_fitted
 from insitu.orchestrator.estimation.fit import Fit
-from insitu.orchestrator.estimation.prior_files import prior_of
-from insitu.orchestrator.estimation.refit import fit_law
+from insitu.orchestrator.estimation.fitting.data import achieved_levels, can_be_fitted
+from insitu.orchestrator.estimation.fitting.prior_files import prior_of
+from insitu.orchestrator.estimation.fitting.refit import fit_law
 from insitu.orchestrator.plan.types import Role
 from insitu.orchestrator.store.records import Assignment, StoredTrial, TrialState
 

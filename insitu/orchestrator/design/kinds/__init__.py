@@ -1,0 +1,1 @@
+"""The designs that are fixed before a run, and what they are made of."""

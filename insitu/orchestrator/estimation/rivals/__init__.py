@@ -1,0 +1,1 @@
+"""Which of two laws the trials speak for."""

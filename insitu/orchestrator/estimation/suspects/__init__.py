@@ -1,0 +1,1 @@
+"""Causes outside the model that what was measured of a trial speaks for."""
