@@ -197,6 +197,23 @@ class Beset(SimulatedNode):
         return replace(outcome, record=record)
 
 
+def test_a_check_that_does_not_come_out_is_made_up_for(run: Run) -> None:
+    class Restless(SimulatedNode):
+        """The first trial without any intervention is disturbed."""
+
+        def run_trial(self, order: TrialOrder) -> TrialOutcome:
+            outcome = super().run_trial(order)
+            if not order.planned.baseline or order.planned.block > 1:
+                return outcome
+            record = replace(outcome.record, state=TrialState.INVALID, reasons=("others computed",))
+            return replace(outcome, record=record)
+
+    ended = run(kind=Restless)
+    controls = [trial for trial in ended.trials if trial.planned.purpose is Purpose.CONTROL]
+    assert [trial.state for trial in controls] == [TrialState.INVALID, TrialState.VALID]
+    assert [trial.planned.block for trial in controls] == [1, 2]
+
+
 def test_trials_that_never_come_out_stall_it(run: Run) -> None:
     ended = run(kind=MissesAll)
     assert ended.outcome.ending is Ending.STALLED

@@ -5,13 +5,14 @@ law is wrong. So one trial in seven checks it.
 
 The rule: of every seven trials the fourth is a check, and the checks are in turn without intervention, a repeat of
 an earlier trial, and at the centre. It depends on a trial's number only, so it holds however trials are batched,
-and spreads the checks over the whole experiment. From five trials on, 10 to 20 % of them are checks.
+and spreads the checks over the whole experiment. From five trials on, 10 to 20 % of them are checks. A check that
+does not come out is made up for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -44,6 +45,21 @@ def check_of(trial: int) -> Check | None:
 def count_checks(trials: int) -> int:
     """How many of the first trials are checks."""
     return max(0, (trials - FIRST) // EVERY + 1)
+
+
+def lost_checks(trials: int, done: Iterable[Check]) -> tuple[Check, ...]:
+    """Which of the checks among the first trials did not come out, and have not been made up for.
+
+    Parameters
+    ----------
+    trials
+        How many there have been, whatever became of them.
+    done
+        The checks among those that came out.
+    """
+    due = Counter(check for trial in range(1, trials + 1) if (check := check_of(trial)) is not None)
+    due.subtract(done)
+    return tuple(check for check in Check for _ in range(due[check]))
 
 
 def replicate_of(history: Sequence[Hashable]) -> int:

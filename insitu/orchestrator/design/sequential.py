@@ -78,6 +78,7 @@ def plan_batch(
     rng = np.random.default_rng([spec.seed, block])
     before = len(situation.tried)
     checks = [check for place in range(1, count + 1) if (check := check_of(before + place)) is not None]
+    checks += situation.lost[: max(0, count - len(checks) - 1)]
     space = situation.space
     choose = informing or partial(_informing, situation)
     chosen = [space.assignment(candidate) for candidate in choose(count - len(checks), rng)]

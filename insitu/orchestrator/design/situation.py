@@ -12,6 +12,7 @@ from insitu.orchestrator.causal.composite import Composite
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.target import Target
 from insitu.orchestrator.design.belief import Belief, stacked_information, stacked_rows
+from insitu.orchestrator.design.controls import Check
 from insitu.orchestrator.design.optimality.confounding import confounding
 from insitu.orchestrator.design.optimality.criteria import Criterion, c_optimal, d_optimal, i_optimal
 from insitu.orchestrator.design.space import Space
@@ -34,6 +35,8 @@ class Situation:
     seconds
         What a trial of each candidate takes, set-up included, shape (m,); ``None`` where trials are counted, not
         seconds, or nothing is known.
+    lost
+        Checks that did not come out, and have not been made up for.
     """
 
     space: Space
@@ -42,6 +45,7 @@ class Situation:
     target: Target
     tried: Sequence[Assignment]
     seconds: Array | None = None
+    lost: tuple[Check, ...] = ()
 
     @property
     def open(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from insitu.orchestrator.causal.composite import Composite
 from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.causal.target import Target, target_of
 from insitu.orchestrator.design.belief import Belief, nominal
+from insitu.orchestrator.design.controls import Check, lost_checks
 from insitu.orchestrator.design.setup import setup_seconds
 from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.design.space import Space, space_of
@@ -25,7 +26,7 @@ from insitu.orchestrator.estimation.fitting.data import achieved_levels, can_be_
 from insitu.orchestrator.estimation.fitting.prior_files import prior_of
 from insitu.orchestrator.estimation.fitting.refit import fit_law
 from insitu.orchestrator.plan.types import Role
-from insitu.orchestrator.store.records import Assignment, StoredTrial, TrialState
+from insitu.orchestrator.store.records import Assignment, Purpose, StoredTrial, TrialState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -103,13 +104,21 @@ class Knowledge:
             target=self.target,
             tried=[trial.planned.assignment for trial in self.trials],
             seconds=self._seconds(plan, space, beliefs) if by_time else None,
+            lost=lost_checks(len(self.trials), self._checks()),
         )
+
+    def _checks(self) -> Iterator[Check]:
+        """What the valid trials among those that check the law are there for."""
+        for trial in self.trials:
+            purpose = trial.planned.purpose
+            if trial.state is TrialState.VALID and purpose not in (None, Purpose.INFORMING):
+                yield Check(purpose)
 
     def as_before(self, plan: Plan) -> Situation:
         """A situation without any trial, but with the laws and the noise that these trials told."""
         found = self.situation(plan, {}, by_time=False)
         beliefs = {name: replace(belief, levels={}) for name, belief in found.beliefs.items()}
-        return replace(found, beliefs=beliefs, tried=())
+        return replace(found, beliefs=beliefs, tried=(), lost=())
 
     def seconds(self, plan: Plan, assignments: Sequence[Assignment]) -> Array | None:
         """What trials with these assignments take, shape (n,); ``None`` while nothing is known."""
