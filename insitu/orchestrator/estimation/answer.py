@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,12 +91,14 @@ def answer(target: Target, fits: Mapping[str, Fit], confidence: float, inflation
             unknown[index] += [one for one, slope in zip(whole[name].names, row, strict=True) if slope and one]
     df = min(fits[law.variable].df for law in laws)
     halves = inflation * float(stats.t.ppf((1 + confidence) / 2, df)) * np.sqrt(np.maximum(variances, 0.0))
-    parts = (
+    parts = [
         _part(one, float(value), float(half), float(size), missing)
         for one, value, half, size, missing in zip(
             target.wanted, found, halves, target.sizes(values), unknown, strict=True
         )
-    )
+    ]
+    if not len(target.weights):  # it asks for the parameters of the outcome's law
+        parts = [_within_bounds(part, laws[-1], fits[laws[-1].variable], inflation) for part in parts]
     return Answer(tuple(parts), confidence, inflation, outside=_outside(target, fits, values))
 
 
@@ -122,6 +124,24 @@ def _part(wanted: Wanted, value: float, half: float, size: float, unknown: Seque
     ends = sorted(((value - half) * wanted.scale, (value + half) * wanted.scale))
     relative = half / size if size else math.inf
     return Part(wanted, value * wanted.scale, ends[0], ends[1], relative)
+
+
+def _within_bounds(part: Part, law: Law, fit: Fit, inflation: float) -> Part:
+    """A parameter's interval without what its bounds exclude; of one that stands at a bound, as its fit has it.
+
+    The covariance takes a bound that was met for known, so that it says nothing of such a parameter.
+    """
+    name, bounds = part.wanted.name, law.bounds.get(part.wanted.name)
+    if bounds is None or part.problem:
+        return part
+    low, high, half = part.low, part.high, part.relative_half_width
+    if name in fit.at_bound:
+        estimate = next(one for one in fit.estimates if one.name == name)
+        away = inflation * max(estimate.reported_high - part.value, part.value - estimate.reported_low)
+        low, high = part.value - away, part.value + away
+        half = away / abs(part.value) if part.value else math.inf
+    ends = sorted((bounds.low * part.wanted.scale, bounds.high * part.wanted.scale))
+    return replace(part, low=max(low, ends[0]), high=min(high, ends[1]), relative_half_width=half)
 
 
 @dataclass(frozen=True, slots=True)

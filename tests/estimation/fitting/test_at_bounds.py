@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from insitu.orchestrator.causal.blueprint import build_blueprint
+from insitu.orchestrator.causal.target import target_of
+from insitu.orchestrator.estimation.answer import answer
 from insitu.orchestrator.estimation.questions import asking
 from insitu.orchestrator.estimation.questions.abduction import find_trial
 from insitu.orchestrator.estimation.questions.counterfactual import counterfactual
 from insitu.orchestrator.estimation.questions.explanation import explain
 from insitu.orchestrator.estimation.questions.fidelity import Fidelity, Grade
 from insitu.orchestrator.estimation.questions.model import FittedModel
+from insitu.orchestrator.plan.goals import ParametersGoal
 from insitu.orchestrator.plan.loading import load_model
 from insitu.orchestrator.store.records import StoredTrial
 from tests.estimation.chains import fitted
@@ -83,3 +87,16 @@ def test_every_answer_says_that_a_parameter_stands_at_its_bound(
         "theta3 stands at its bound, 0 s, which this interval takes for known; "
         f"by its own interval it may be {estimate.reported_high:.3g} s"
     )
+
+
+def test_the_answer_to_a_goal_of_all_parameters_keeps_to_their_bounds(model: FittedModel) -> None:
+    fit = model.laws["runtime"].fit
+    target = target_of(ParametersGoal(outcome="runtime"), model.blueprint, ())
+    found = {part.wanted.name: part for part in answer(target, {"runtime": fit}, 0.95, 1.4).parts}
+    estimates = {one.name: one for one in fit.estimates}
+    for name, part in found.items():
+        assert part.value == pytest.approx(estimates[name].reported)
+        assert 0 <= part.low <= part.value <= part.high
+    assert found["theta0"].low == 0, "plain, it would reach below"
+    assert found["theta3"].high == pytest.approx(1.4 * estimates["theta3"].reported_high)
+    assert math.isinf(found["theta3"].relative_half_width), "nothing is precise in relation to zero"
