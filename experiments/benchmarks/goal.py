@@ -1,8 +1,12 @@
 """A plan of a goal and a budget alone, on a real subject.
 
-Executes ``configs/goal.yaml`` and, beside it, the factorial of the same levels: how many trials each takes, and
-how precise its answer is. Then the goal's run is asked about three combinations of levels that it never tried, and
-they are executed.
+Executes ``configs/goal.yaml``, asks the run about three combinations of levels that it never tried, and executes
+these. Beside it the factorial of the same levels: how many trials it takes, and how precise its answer is.
+
+What a law learns on one machine says nothing of another, and a virtual machine can become another one within a
+minute: when the host's other guests load the same cores, the same work takes up to half as much processor time
+again. No counter in the guest shows that, but the subject's own processor time per byte does. Where that differs
+by more than a tenth between a run and the trials that are to confirm it, all of it is done again.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.benchmarks.claims import Claim
-from insitu.orchestrator.store.records import TrialState
+from insitu.orchestrator.store.records import StoredTrial, TrialState
 from insitu.orchestrator.store.run import RunStore
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -33,8 +37,10 @@ NEVER_TRIED: tuple[Mapping[str, str], ...] = (
     {"input_size": "22 MB", "disk_read_rate": "12 MB/s", "cpu_cores": "0.8 core"},
 )
 REPLICATES = 5
-MOST_OUTSIDE = 1
-"""Of the replicates at one place: a 95 % interval may miss one of five, once in five times."""
+WITHIN = 0.1
+"""What the goal's precision is, and how far from the prediction the mean of a place's trials may be."""
+ATTEMPTS = 5
+SAME_SPEED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +61,67 @@ class Found:
     half_width: float
 
 
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What came of the predictions of one run.
+
+    Attributes
+    ----------
+    off
+        The mean of each place's trials relative to its prediction, less one.
+    inside
+        Trials inside their interval, over all places.
+    slower
+        Processor time per byte relative to the run that was asked, less one, of the place where it differs most.
+    """
+
+    off: tuple[float, ...]
+    inside: int
+    slower: float
+
+    @property
+    def comparable(self) -> bool:
+        return abs(self.slower) <= SAME_SPEED
+
+
 def main() -> list[Claim]:
     """Print both runs, the predictions, and what the trials then took."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
         here = Path(folder)
-        goal = _executed(PLAN, here / "goal")
+        for attempt in range(ATTEMPTS):
+            goal = _executed(PLAN, here / f"goal-{attempt}")
+            confirmed = _confirmed(here / f"goal-{attempt}")
+            print(f"the processor time per byte was then up to {confirmed.slower:+.0%} off that of the run itself")
+            if confirmed.comparable:
+                break
         factorial = _executed(_plan(here / "factorial.yaml", POINTS, "{kind: factorial}"), here / "factorial")
-        for name, found in (("goal and budget alone", goal), ("factorial, each combination once", factorial)):
-            print(
-                f"{name:>33}: {found.ending}, {found.executed} trials, {found.valid} of them valid, "
-                f"the effect known to ± {found.half_width:.1%}"
-            )
-        inside = [
-            _held(here / "goal", place, here / f"place-{number}") for number, place in enumerate(NEVER_TRIED)
-        ]
-    trials = f"{goal.ending} after {goal.executed} trials, of the factorial's {factorial.executed}"
-    fewer = goal.ending == "reached" and goal.executed < factorial.executed
-    held = sum(one >= REPLICATES - MOST_OUTSIDE for one in inside)
+    for name, found in (("goal and budget alone", goal), ("factorial, each combination twice", factorial)):
+        print(
+            f"{name:>33}: {found.ending}, {found.executed} trials, {found.valid} of them valid, "
+            f"the effect known to ± {found.half_width:.1%}"
+        )
     return [
-        Claim("a goal and a budget alone, on a real subject", "reached, in fewer trials", trials, fewer),
         Claim(
-            "predictions at levels never tried, then executed",
-            f"{REPLICATES - MOST_OUTSIDE} of {REPLICATES} inside, at each of {len(NEVER_TRIED)}",
-            f"held at {held}; {', '.join(map(str, inside))} of {REPLICATES} inside",
-            held == len(NEVER_TRIED),
+            "a goal and a budget alone, on a real subject",
+            "reached, in fewer trials",
+            f"{goal.ending} after {goal.executed} trials, of the factorial's {factorial.executed}",
+            goal.ending == "reached" and goal.executed < factorial.executed,
         ),
+        _claim(confirmed),
     ]
+
+
+def _claim(confirmed: Confirmed) -> Claim:
+    off = ", ".join(f"{one:+.1%}" for one in confirmed.off)
+    trials = f"{confirmed.inside} of {REPLICATES * len(NEVER_TRIED)} trials inside their 95 % intervals"
+    met = all(abs(one) <= WITHIN for one in confirmed.off)
+    changed = "" if confirmed.comparable else "; the machine changed its speed meanwhile, every time"
+    return Claim(
+        "predictions at three places never tried, then executed",
+        f"means within {WITHIN:.0%}",
+        f"{off}; {trials}{changed}",
+        met if confirmed.comparable else None,
+    )
 
 
 def _insitu(*arguments: str, accept: tuple[int, ...] = (0,)) -> str:
@@ -99,36 +140,57 @@ def _executed(plan: Path, directory: Path) -> Found:
     return Found(
         shown["status"],
         executed=len(trials),
-        valid=sum(state is TrialState.VALID for state, _ in trials),
+        valid=sum(one.state is TrialState.VALID for one in trials),
         half_width=shown["effect"]["relative_half_width"],
     )
 
 
-def _trials(directory: Path) -> list[tuple[TrialState, float]]:
-    """State and wall time of each trial that was executed."""
+def _trials(directory: Path) -> list[StoredTrial]:
+    """All trials that were executed."""
     with RunStore.open(directory, read_only=True) as store:
-        return [
-            (stored.state, stored.record.measurements.get("wall_time", float("nan")))
-            for stored in store.trials()
-            if stored.record is not None
-        ]
+        return [stored for stored in store.trials() if stored.record is not None]
 
 
-def _held(learned: Path, place: Mapping[str, str], directory: Path) -> int:
-    """Ask about a place, execute it, and count the trials inside the interval for one trial."""
-    asked = [word for name, level in place.items() for word in ("--do", f"{name}={level}")]
-    answer: dict[str, float] = json.loads(_insitu("whatif", str(learned), *asked, "--ask", "runtime", "--json"))
-    factors = {name: f"{{levels: [{level}]}}" for name, level in place.items()}
-    design = f"{{kind: factorial, replicates: {REPLICATES}, baseline_replicates: 0}}"
-    _insitu("run", str(_plan(directory.with_suffix(".yaml"), factors, design)), "--out", str(directory), "--quiet")
-    times = [wall_s for state, wall_s in _trials(directory) if state is TrialState.VALID]
-    inside = sum(answer["low"] <= wall_s <= answer["high"] for wall_s in times)
-    print(f"at {', '.join(f'{name} = {level}' for name, level in place.items())}")
-    print(f"  predicted {answer['mean']:.3f} s [{answer['low']:.3f}, {answer['high']:.3f}] for one trial")
-    took = ", ".join(f"{wall_s:.3f}" for wall_s in times)
-    off = statistics.fmean(times) / answer["mean"] - 1
-    print(f"  took      {took} s: {inside} of {len(times)} inside, {off:+.1%} on average")
-    return inside
+def _measured(directory: Path, name: str) -> list[float]:
+    """One measurement of all valid trials."""
+    valid = [one.record for one in _trials(directory) if one.state is TrialState.VALID]
+    return [record.measurements[name] for record in valid if record is not None]
+
+
+def _work_per_byte(directory: Path) -> float:
+    """Processor time of a valid trial for each byte of its input, at the median."""
+    sizes = [
+        one.planned.assignment.as_dict()["input_size"]
+        for one in _trials(directory)
+        if one.state is TrialState.VALID
+    ]
+    return statistics.median(
+        cpu_s / size for cpu_s, size in zip(_measured(directory, "cpu_time"), sizes, strict=True)
+    )
+
+
+def _confirmed(learned: Path) -> Confirmed:
+    """Ask about each place, execute it, and compare."""
+    off, slower, inside = [], [], 0
+    for number, place in enumerate(NEVER_TRIED):
+        directory = learned.with_name(f"{learned.name}-place-{number}")
+        asked = [word for name, level in place.items() for word in ("--do", f"{name}={level}")]
+        answer: dict[str, float] = json.loads(
+            _insitu("whatif", str(learned), *asked, "--ask", "runtime", "--json")
+        )
+        factors = {name: f"{{levels: [{level}]}}" for name, level in place.items()}
+        design = f"{{kind: factorial, replicates: {REPLICATES}, baseline_replicates: 0}}"
+        plan = _plan(directory.with_suffix(".yaml"), factors, design)
+        _insitu("run", str(plan), "--out", str(directory), "--quiet", accept=(0, 1))
+        times = _measured(directory, "wall_time")
+        held = sum(answer["low"] <= wall_s <= answer["high"] for wall_s in times)
+        print(f"at {', '.join(f'{name} = {level}' for name, level in place.items())}")
+        print(f"  predicted {answer['mean']:.3f} s [{answer['low']:.3f}, {answer['high']:.3f}] for one trial")
+        print(f"  took      {', '.join(f'{wall_s:.3f}' for wall_s in times)} s", flush=True)
+        off.append(statistics.fmean(times) / answer["mean"] - 1)
+        slower.append(_work_per_byte(directory) / _work_per_byte(learned) - 1)
+        inside += held
+    return Confirmed(tuple(off), inside, max(slower, key=abs))
 
 
 def _plan(path: Path, factors: Mapping[str, str], design: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ _FLOORS = {"B": 1e6, "fraction": 0.02, "core": 0.05, "": 20.0}
 _FLOOR_SHARE_OF_TIME = 0.01
 _OWN_SHARE = 0.02
 """The same as a share of what is usual."""
+_STOCKS = ("host.held_bytes",)
+"""What is there, not what is done: it stays as it was until something else comes or goes."""
+_NEAREST = 7
+"""Trials next in time that show how a stock has changed since."""
 _ROUNDS, _HUBER = 10, 1.345
 _TRIALS_PER_COLUMN = 3
 
@@ -112,7 +116,8 @@ def compare(trial: StoredTrial, others: Sequence[StoredTrial]) -> dict[str, Read
     Usual is the median of the trials with the same assignment, if there are three of them. Else it is a linear
     function of the levels that were asked for, of their reciprocals (by which a cap acts) and of the products of
     both, fitted to all trials so that those far off count less (Huber). Spread is the median absolute deviation
-    from it, relative to its size.
+    from it, relative to its size. What the whole host holds changes as other programs come and go: there the
+    median of what is left by the seven trials nearest in time is taken off, too.
     """
     kept = [
         one
@@ -132,7 +137,10 @@ def compare(trial: StoredTrial, others: Sequence[StoredTrial]) -> dict[str, Read
             unit = unit_of(name)
             time_s = readings["wall_time"].usual if "wall_time" in readings else here.get("wall_time", 0.0)
             floor = _FLOORS[unit] if unit in _FLOORS else _FLOOR_SHARE_OF_TIME * time_s
-            readings[name] = _reading(name, unit, here[name], column, _expect(column, alike, rows), floor)
+            expected = _expect(column, alike, rows)
+            if name in _STOCKS:
+                expected = _lately(expected, column, [*kept, trial])
+            readings[name] = _reading(name, unit, here[name], column, expected, floor)
     return readings
 
 
@@ -163,6 +171,20 @@ def _expect(column: Array, alike: npt.NDArray[np.bool_], rows: Array) -> _Expect
         middle = float(np.median(column[same]))
         return _Expected(middle, np.where(same, middle, fitted.others), float(same.sum()))
     return _Expected(float(rows[-1] @ fitted.values), fitted.others, fitted.trials)
+
+
+def _lately(expected: _Expected, column: Array, trials: Sequence[StoredTrial]) -> _Expected:
+    """What is usual at the time of each trial; the trial itself is the last one."""
+    off = column - expected.others
+    times = np.array([math.nan if one.record is None else one.record.started_at for one in trials])
+    changed = []
+    for place in range(len(trials)):
+        away = np.where(np.isfinite(off), np.abs(times[:-1] - times[place]), math.inf)
+        if place < len(away):
+            away[place] = math.inf
+        nearest = np.argsort(away, kind="stable")[:_NEAREST]
+        changed.append(float(np.median(off[nearest[np.isfinite(away[nearest])]])))
+    return replace(expected, here=expected.here + changed[-1], others=expected.others + np.array(changed[:-1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
