@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from insitu.injectors.options import Schedule
 from insitu.orchestrator.causal.composite import compose
+from insitu.orchestrator.design.at_rest import hard_to_change
 from insitu.orchestrator.design.contest import first_contest_size
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
-from insitu.orchestrator.design.kinds.factorial import hard_to_change
 from insitu.orchestrator.design.sequential import first_batch_size
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of

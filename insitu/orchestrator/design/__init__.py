@@ -2,7 +2,7 @@
 
 Public: `protocol` (``Design``, ``Request``, ``Planned``, ``find_design``, ``design_names``, ``replacement``),
 and for trials that are chosen as they are needed `sequential` (``plan_batch``), `contest`, `looks`, `stopping`
-(``judge``) and `foresight` (``foresee``). What all of them share: `space` (``space_of``), `situation`,
+(``judge``) and `foresight` (``foresee``). What all of them share: `space` (``space_of``), `at_rest`, `situation`,
 `belief`, `controls` (``check_of``), `layout` (``lay_out``), `setup`; what planned trials will tell: `expected`,
 `estimability`.
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.design.at_rest import baseline, hard_to_change, left_alone
 from insitu.orchestrator.design.controls import centre_of
-from insitu.orchestrator.design.kinds.factorial import baseline, hard_to_change, left_alone
 from insitu.orchestrator.plan.types import Plan
 from insitu.orchestrator.store.records import Assignment
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from insitu.orchestrator.design.kinds.factorial import check_budget, in_complete_blocks, left_alone
+from insitu.orchestrator.design.at_rest import left_alone
+from insitu.orchestrator.design.kinds.factorial import check_budget, in_complete_blocks
 from insitu.orchestrator.design.kinds.fractional import smallest_fraction, two_level_fraction
 from insitu.orchestrator.design.kinds.orthogonal import mixed_fraction
 from insitu.orchestrator.design.protocol import Planned, Request

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from insitu.orchestrator.design.kinds.factorial import left_alone
+from insitu.orchestrator.design.at_rest import left_alone
 from insitu.orchestrator.design.kinds.space_filling import Axis, ListedAxis, RangeAxis, latin_hypercube
 from insitu.orchestrator.design.layout import informing_trials, lay_out
 from insitu.orchestrator.design.protocol import Planned, Request

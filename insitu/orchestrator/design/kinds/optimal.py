@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from insitu.orchestrator.design.at_rest import hard_to_change
 from insitu.orchestrator.design.controls import EVERY
-from insitu.orchestrator.design.kinds.factorial import hard_to_change
 from insitu.orchestrator.design.kinds.local import told_values
 from insitu.orchestrator.design.layout import KEPT, informing_trials, lay_out
 from insitu.orchestrator.design.optimality.blocks import Block, exchange_in_blocks
