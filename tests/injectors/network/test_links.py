@@ -133,11 +133,11 @@ def test_an_interface_of_somebody_else_is_left_alone(link: Link, *, in_use: bool
                 signal.pause()
             finally:
                 os._exit(1)
+        os.close(writing)  # else a child that fails would be waited for in vain
         stack.callback(os.waitpid, pid, 0)
         stack.callback(os.kill, pid, signal.SIGKILL)
-        stack.callback(os.close, writing)
         stack.callback(os.close, reading)
-        os.read(reading, 1)
+        assert os.read(reading, 1) == b"+", "the interface could not be made"
         answer, _ = ask(connection, protocol.Make(init, NAME, link))
         assert isinstance(answer, protocol.Refused), answer
         assert answer.foreign
