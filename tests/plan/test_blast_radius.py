@@ -16,8 +16,8 @@ from insitu.orchestrator.errors import FaultyFile, InputError
 from insitu.orchestrator.plan import inventory as inventories
 from insitu.orchestrator.plan.blast_radius import UNITS, BlastRadius, Cap, HostWide, Place, allowed
 from insitu.orchestrator.plan.inventory import find_inventory, load_inventory
+from insitu.orchestrator.plan.json_schema import inventory_schema
 from insitu.orchestrator.plan.loading import load_plan
-from insitu.orchestrator.plan.schema import inventory_schema
 from tests.plan.texts import MODEL, PLAN, SETTABLE
 
 if TYPE_CHECKING:

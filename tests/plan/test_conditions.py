@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
+from insitu.orchestrator.plan.json_schema import plan_schema
 from insitu.orchestrator.plan.loading import load_plan
-from insitu.orchestrator.plan.schema import plan_schema
 from insitu.orchestrator.plan.types import Condition, Guards, Probe, Relation
 from tests.plan.texts import MODEL, PLAN, SETTABLE, changed
 

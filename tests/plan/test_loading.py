@@ -16,8 +16,8 @@ import yaml
 
 from insitu.orchestrator.errors import FaultyFile, InputError
 from insitu.orchestrator.plan.goals import EffectGoal
+from insitu.orchestrator.plan.json_schema import model_schema, plan_schema
 from insitu.orchestrator.plan.loading import load_model, load_plan, load_plan_text
-from insitu.orchestrator.plan.schema import model_schema, plan_schema
 from insitu.orchestrator.plan.types import Budget, DesignSpec, Factor, Guards, Plan, Role
 from tests.plan.texts import MODEL, PLAN, SETTABLE, changed
 

@@ -14,9 +14,9 @@ import yaml
 from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.errors import FaultyFile
 from insitu.orchestrator.experiment import settable
+from insitu.orchestrator.plan.json_schema import model_schema
 from insitu.orchestrator.plan.law_kinds import Link, Method, Noise
 from insitu.orchestrator.plan.loading import load_model, load_plan_text
-from insitu.orchestrator.plan.schema import model_schema
 from insitu.orchestrator.plan.types import Category, Given, ModelText, Plan, Role, Variable
 from tests.plan.texts import MODEL, PLAN, SETTABLE, changed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -189,27 +189,16 @@ class Run:
         InputError
             If a name or a level is not what it should be.
         """
-        if do is None or isinstance(do, Mapping):
-            return self._whatif(do or {}, ask, quantiles, draws, extrapolate=extrapolate, rng=rng)
-        from insitu.orchestrator.api.frames import answers_frame
+        if not (do is None or isinstance(do, Mapping)):
+            from insitu.orchestrator.api.frames import answers_frame
 
-        return answers_frame(
-            do, lambda levels: self._whatif(levels, ask, quantiles, draws, extrapolate=extrapolate, rng=rng)
-        )
-
-    def _whatif(
-        self,
-        do: Levels,
-        ask: str | None,
-        quantiles: Sequence[float],
-        draws: int | None,
-        *,
-        extrapolate: bool,
-        rng: np.random.Generator | None,
-    ) -> WhatIf:
+            ask_one = partial(
+                self.whatif, ask=ask, quantiles=quantiles, draws=draws, extrapolate=extrapolate, rng=rng
+            )
+            return answers_frame(do, ask_one)
         from insitu.orchestrator.estimation.questions import asking
 
-        levels = parse_levels(self.model, do)
+        levels = parse_levels(self.model, do or {})
         answer = asking.whatif(
             self.model,
             self.asked(ask),

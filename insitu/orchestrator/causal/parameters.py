@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from insitu.orchestrator.plan.law_kinds import Bounds
-from insitu.orchestrator.plan.schema import is_bare, quantity_of
 from insitu.orchestrator.plan.types import Given, ParameterText
+from insitu.orchestrator.plan.values import is_bare, quantity_of
 from insitu.orchestrator.units import NUMBER, Dimension, UnitError, dimension_of, parse_quantity, spell_dimension
 
 Add = Callable[[int, int, str, str | None], None]

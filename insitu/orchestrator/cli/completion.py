@@ -116,3 +116,8 @@ Run = Annotated[
     Path, typer.Argument(help="A run directory, as in runs/sort.", show_default=False, autocompletion=runs)
 ]
 """The argument that most commands begin with."""
+Trial = Annotated[
+    int,
+    typer.Option("--trial", metavar="N", help="The trial's number.", show_default=False, autocompletion=trials),
+]
+"""The trial that a question is about."""

@@ -11,16 +11,7 @@ from insitu.orchestrator.cli import completion
 
 def counterfactual(
     run: completion.Run,
-    trial: Annotated[
-        int,
-        typer.Option(
-            "--trial",
-            metavar="N",
-            help="The trial's number.",
-            show_default=False,
-            autocompletion=completion.trials,
-        ),
-    ],
+    trial: completion.Trial,
     do: Annotated[
         list[str],
         typer.Option(

@@ -11,16 +11,7 @@ from insitu.orchestrator.cli import completion
 
 def explain(
     run: completion.Run,
-    trial: Annotated[
-        int,
-        typer.Option(
-            "--trial",
-            metavar="N",
-            help="The trial's number.",
-            show_default=False,
-            autocompletion=completion.trials,
-        ),
-    ],
+    trial: completion.Trial,
     ask: Annotated[
         str | None,
         typer.Option(

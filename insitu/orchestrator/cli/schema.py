@@ -21,11 +21,11 @@ def schema(
     kind: Annotated[Kind, typer.Argument(help="Which kind of file.")] = Kind.PLAN,
 ) -> None:
     """Print the JSON Schema, for editors that complete YAML."""
-    from insitu.orchestrator.plan import schema as schemas
+    from insitu.orchestrator.plan import json_schema
 
     of_kind = {
-        Kind.PLAN: schemas.plan_schema,
-        Kind.MODEL: schemas.model_schema,
-        Kind.INVENTORY: schemas.inventory_schema,
+        Kind.PLAN: json_schema.plan_schema,
+        Kind.MODEL: json_schema.model_schema,
+        Kind.INVENTORY: json_schema.inventory_schema,
     }
     typer.echo(json.dumps(of_kind[kind](), indent=2))

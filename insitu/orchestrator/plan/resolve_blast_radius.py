@@ -8,7 +8,8 @@ from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.blast_radius import UNITS, BlastRadius, Cap, HostWide, Place
 from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
-from insitu.orchestrator.plan.schema import BlastRadiusDocument, quantity_of
+from insitu.orchestrator.plan.schema import BlastRadiusDocument
+from insitu.orchestrator.plan.values import quantity_of
 
 
 def resolve_blast_radius(

@@ -9,7 +9,7 @@ from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.measurements import NODE
 from insitu.orchestrator.plan.model_types import Category
-from insitu.orchestrator.plan.schema import CATEGORY, MAX_CATEGORIES
+from insitu.orchestrator.plan.values import CATEGORY, MAX_CATEGORIES
 
 _WORD = re.compile(CATEGORY)
 _TAKEN = "unlimited"

@@ -10,8 +10,9 @@ from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
 from insitu.orchestrator.plan.resolve_model import ResolvedModel
 from insitu.orchestrator.plan.resolve_options import resolve_options
-from insitu.orchestrator.plan.schema import FactorDocument, LevelsDocument, VariableDocument, quantity_of
+from insitu.orchestrator.plan.schema import FactorDocument, LevelsDocument, VariableDocument
 from insitu.orchestrator.plan.types import Factor, Role, Span, Variable
+from insitu.orchestrator.plan.values import quantity_of
 from insitu.orchestrator.units import UnitError, dimension_of, format_quantity
 
 FEW_POINTS, MANY_POINTS = 3, 5

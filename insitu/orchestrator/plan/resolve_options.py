@@ -6,8 +6,8 @@ from insitu.injectors.options import Option, OptionKind, Options, OptionValue, S
 from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
-from insitu.orchestrator.plan.schema import quantity_of
 from insitu.orchestrator.plan.types import Variable
+from insitu.orchestrator.plan.values import quantity_of
 from insitu.orchestrator.units import UnitError
 
 MAX_WINDOWS = 1000

@@ -17,7 +17,6 @@ from insitu.orchestrator.plan.schema import (
     PlanDocument,
     ProbeDocument,
     SubjectDocument,
-    quantity_of,
 )
 from insitu.orchestrator.plan.types import (
     SEQUENTIAL,
@@ -28,6 +27,7 @@ from insitu.orchestrator.plan.types import (
     Role,
     Subject,
 )
+from insitu.orchestrator.plan.values import quantity_of
 
 
 def check_commands(

@@ -1,4 +1,4 @@
-"""The documents that a plan and a model file may hold, and their JSON Schema.
+"""The documents that a plan, a model and an inventory may hold.
 
 These classes say which keys there are and of which type; names, units and levels are resolved afterwards,
 against each other. A quantity is text such as ``10 MB/s``, or a bare number in the unit in question.
@@ -6,118 +6,34 @@ against each other. A quantity is text such as ``10 MB/s``, or a bare number in 
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    WithJsonSchema,
     model_validator,
 )
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
 
-from insitu.orchestrator.plan.host_quantities import HOST_QUANTITIES
-from insitu.orchestrator.units import UnitError, dimension_of, parse_quantity
+from insitu.orchestrator.plan.values import (
+    Argument,
+    Categories,
+    Command,
+    ConditionText,
+    Cores,
+    DiskRate,
+    Duration,
+    EnvironmentName,
+    FileName,
+    Quantity,
+    Size,
+    Unit,
+)
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MAX_POINTS = 1000
-
-_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
-
-
-def _argument(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("an argument must not contain a NUL character")
-    return text
-
-
-def _file_name(text: str) -> str:
-    if text in ("", ".", "..") or "/" in text or "\0" in text:
-        raise ValueError(f"'{text}' is not a plain file name")
-    return text
-
-
-def _environment_name(text: str) -> str:
-    if not text or "=" in text or "\0" in text:
-        raise ValueError(f"'{text}' is not a name for an environment variable")
-    return text
-
-
-def _unit(text: str) -> str:
-    try:
-        dimension_of(text)
-    except UnitError as error:
-        raise ValueError(f"'{text}' is not a unit") from error
-    return text
-
-
-def quantity_of(text: str, unit: str) -> float:
-    """Read a quantity as YAML has it: a bare number is in `unit`.
-
-    Raises
-    ------
-    UnitError
-        As `insitu.orchestrator.units.parse_quantity`.
-    """
-    return parse_quantity(float(text) if is_bare(text) else text, unit)
-
-
-def is_bare(text: str) -> bool:
-    """Whether a quantity is a number without a unit."""
-    return re.fullmatch(_NUMBER, text.strip()) is not None
-
-
-def _positive(unit: str) -> AfterValidator:
-    def check(text: str) -> str:
-        try:
-            value = quantity_of(text, unit)
-        except UnitError as error:
-            raise ValueError(str(error)) from error
-        if not 0 < value < float("inf"):
-            raise ValueError(f"'{text}' is not above zero and finite")
-        return text
-
-    return AfterValidator(check)
-
-
-_AS_QUANTITY = WithJsonSchema({"type": ["number", "string"]})
-Quantity = Annotated[str, _AS_QUANTITY]
-Duration = Annotated[str, _positive("s"), _AS_QUANTITY]
-Size = Annotated[str, _positive("B"), _AS_QUANTITY]
-_AS_CONDITION = WithJsonSchema(
-    {
-        "type": "string",
-        "pattern": rf"^\s*({'|'.join(map(re.escape, HOST_QUANTITIES))})\s*[<>]=?\s*[^<>=\s]",
-        "examples": ["host.cpu.pressure_avg10 > 80%", "host.memory.available < 2 GB"],
-    }
-)
-CATEGORY = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
-MAX_CATEGORIES = 100
-_WORD = {"type": ["string", "number"], "pattern": CATEGORY}
-_AS_CATEGORIES = WithJsonSchema(
-    {
-        "anyOf": [
-            {"type": "array", "items": _WORD, "minItems": 2, "maxItems": MAX_CATEGORIES},
-            {
-                "type": "object",
-                "additionalProperties": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-                "minProperties": 2,
-                "maxProperties": MAX_CATEGORIES,
-            },
-        ],
-        "examples": [["ssd", "hdd"], {"large": ["worker-1", "worker-2"], "small": ["worker-3"]}],
-    }
-)
-Argument = Annotated[str, AfterValidator(_argument), WithJsonSchema({"type": ["string", "number", "boolean"]})]
-Command = Annotated[tuple[Argument, ...], Field(min_length=1)]
-Unit = Annotated[str, AfterValidator(_unit)]
-EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
-FileName = Annotated[str, AfterValidator(_file_name)]
 
 
 class Document(BaseModel):
@@ -359,7 +275,7 @@ class GuardsDocument(Document):
     """No trial starts or goes on with less free space than this under the run directory."""
     free_memory: Size | None = None
     """No trial starts or goes on with less available memory; default 256 MB, at most 5 % of the node's."""
-    abort_when: Annotated[tuple[Annotated[str, _AS_CONDITION], ...], Field(max_length=100)] = ()
+    abort_when: Annotated[tuple[ConditionText, ...], Field(max_length=100)] = ()
     """Conditions of the node, each of which ends the trial and the run: 'host.cpu.pressure_avg10 > 80%'."""
     probe: ProbeDocument | None = None
     """A command that ends the trial and the run, too."""
@@ -370,11 +286,11 @@ class GuardsDocument(Document):
 class BlastRadiusDocument(Document):
     """How much of a node may be taken; what is left out is not capped."""
 
-    cores: Annotated[str, _positive("core"), _AS_QUANTITY] | None = None
+    cores: Cores | None = None
     """Processors, for the subject and all that is added to the machine together; held by the kernel."""
     memory: Size | None = None
     """Memory, likewise, with what is swapped out."""
-    disk_rate: Annotated[str, _positive("B/s"), _AS_QUANTITY] | None = None
+    disk_rate: DiskRate | None = None
     """Bytes per second that may be added to a disk's load."""
     interfaces: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Network interfaces on the host at one time."""
@@ -434,7 +350,7 @@ class VariableDocument(LevelsDocument):
     """The injector's variable that holds it."""
     measured_by: str | None = Field(default=None, examples=["wall_time", "cpu_time", "read_bytes"])
     """The measurement that gives it."""
-    categories: Annotated[object, _AS_CATEGORIES] = None
+    categories: Categories = None
     """Words that the variable has in the place of numbers; for kinds of nodes, each with its nodes."""
 
 
@@ -479,39 +395,3 @@ PLAN_REQUIRED = ("name", "subject", "model")
 MODEL_REQUIRED = ("variables", "laws")
 INVENTORY_REQUIRED = ("nodes",)
 """Keys that a file must have; checked by the loader, so that the rest of the file is still looked at."""
-
-
-class _Generator(GenerateJsonSchema):
-    """JSON Schema without ``null``: a key that has no value is left out of the file."""
-
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        return self.generate_inner(schema["schema"])
-
-    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        if schema.get("default", ...) is None:
-            return self.generate_inner(schema["schema"])
-        return super().default_schema(schema)
-
-
-def plan_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of plan files, for editors."""
-    return _schema(PlanDocument, PLAN_REQUIRED)
-
-
-def model_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of model files, for editors."""
-    return _schema(ModelDocument, MODEL_REQUIRED)
-
-
-def inventory_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of inventories, for editors."""
-    return _schema(InventoryDocument, INVENTORY_REQUIRED)
-
-
-def _schema(document: type[Document], required: tuple[str, ...]) -> dict[str, Any]:
-    schema = document.model_json_schema(schema_generator=_Generator)
-    version = {"const": 1, "default": 1, "description": "Version of this format.", "title": "Version"}
-    schema["properties"]["version"] = version
-    for name, field in document.model_fields.items():  # some are lost where a key refers to a definition
-        schema["properties"][name]["description"] = field.description
-    return {"$schema": DIALECT, **schema, "required": list(required)}

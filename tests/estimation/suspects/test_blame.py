@@ -19,7 +19,7 @@ from insitu.orchestrator.store.records import (
     TrialState,
 )
 from tests.estimation.chains import trial_of
-from tests.statistics.crowded_node import Crowd, run
+from tests.statistics.crowded_node import Crowd, crowd_of, run
 
 
 @pytest.fixture
@@ -53,6 +53,43 @@ def test_a_trial_that_took_no_longer_has_no_suspects(quiet: list[StoredTrial]) -
     assert trial.record is not None
     fast = dict(trial.record.measurements, wall_time=0.5)
     assert suspects(replace(trial, record=replace(trial.record, measurements=fast)), quiet) == ()
+
+
+def test_a_trial_that_is_hardly_slower_than_others_may_be_has_suspects(quiet: list[StoredTrial]) -> None:
+    """What others did is plain; a time within what trials differ by is no reason to say nothing."""
+    others = [timed(one, (0.8, 1.0, 1.2)[number % 3]) for number, one in enumerate(quiet)]
+    loud = run(99, np.random.default_rng(5), Crowd(busy=0.6, disk_bytes_per_s=3e8, kernel_share=0.7))
+    assert loud.record is not None
+    usual_s = compare(loud, others)["wall_time"].usual
+    for share, blamed in ((1.06, True), (1.02, False)):
+        trial = timed(loud, share * usual_s / loud.record.measurements["wall_time"])
+        assert compare(trial, others)["wall_time"].score < 1
+        assert [one.cause for one in suspects(trial, others)[:1]] == ([Cause.DISK] if blamed else [])
+
+
+def timed(trial: StoredTrial, factor: float) -> StoredTrial:
+    """The same trial, with another wall time."""
+    assert trial.record is not None
+    measured = dict(trial.record.measurements)
+    measured["wall_time"] *= factor
+    return replace(trial, record=replace(trial.record, measurements=measured))
+
+
+def test_what_the_host_holds_is_usual_for_its_time(quiet: list[StoredTrial]) -> None:
+    """A program of 200 MB began before the last four trials: it is no sign in the next one, and hides none."""
+
+    def at(trial: StoredTrial, time_s: float) -> StoredTrial:
+        assert trial.record is not None
+        host = dict(trial.record.host)
+        host["held_bytes"] += 2e8 if time_s > 7 else 0.0
+        return replace(trial, record=replace(trial.record, host=host, started_at=time_s))
+
+    others = [at(one, float(number)) for number, one in enumerate(quiet)]
+    calm = at(run(99, np.random.default_rng(5), Crowd(busy=3)), 20.0)
+    assert sign(calm, others, Symptom.MEMORY_HELD).strength < 0.5
+    assert suspects(calm, others)[0].cause is Cause.CPU
+    trial = at(run(99, np.random.default_rng(5), crowd_of("anomaly.cache", np.random.default_rng(5))), 20.0)
+    assert suspects(trial, others)[0].cause is Cause.CACHE
 
 
 def test_neighbours_that_the_subject_did_not_feel_are_not_blamed_for_the_disk(quiet: list[StoredTrial]) -> None:
