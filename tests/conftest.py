@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from insitu.injectors import cgroups
+from insitu.injectors.network import support
 from tests.leaks import left_after, traces
 
 # nothing is timed in a test: a machine that is busy with something else is not a failure
@@ -26,11 +27,16 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = _why_no_groups()
-    if reason:
-        for item in items:
-            if item.get_closest_marker("root"):
-                item.add_marker(pytest.mark.skip(reason=f"needs real control groups: {reason}"))
+    _skip(items, "root", "needs real control groups", _why_no_groups)
+    _skip(items, "tun", "needs interfaces of its own", lambda: support.examine().line_problem)
+
+
+def _skip(items: list[pytest.Item], marker: str, need: str, why_not: Callable[[], str]) -> None:
+    """Skip the tests with a marker where something speaks against them; asked only if there are any."""
+    marked = [item for item in items if item.get_closest_marker(marker)]
+    reason = why_not() if marked else ""
+    for item in marked if reason else ():
+        item.add_marker(pytest.mark.skip(reason=f"{need}: {reason}"))
 
 
 def _why_no_groups() -> str:

@@ -77,15 +77,15 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return lambda seconds: monkeypatch.setattr(server, "_LAST_WORDS_S", seconds)
 
 
-LINKS = {
-    "at a rate": Link(rate_out=MBIT),
-    "late": Link(delay=0.4, by_line=True),
-    "late, at a rate": Link(rate_out=MBIT, delay=0.2, by_line=True),
-    "with losses": Link(loss=0.02, by_line=True),
-}
+LINKS = [
+    pytest.param(Link(rate_out=MBIT), id="at a rate"),
+    pytest.param(Link(delay=0.4, by_line=True), id="late", marks=pytest.mark.tun),
+    pytest.param(Link(rate_out=MBIT, delay=0.2, by_line=True), id="late, at a rate", marks=pytest.mark.tun),
+    pytest.param(Link(loss=0.02, by_line=True), id="with losses", marks=pytest.mark.tun),
+]
 
 
-@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("by_loopback", [True, False])
 def test_what_was_sent_arrives(link: Link, patience: Callable[[float], None], *, by_loopback: bool) -> None:
     patience(15.0)
@@ -126,6 +126,7 @@ def test_a_connection_that_stays_open_is_not_waited_for(patience: Callable[[floa
         closing.set()
 
 
+@pytest.mark.tun
 def test_a_connection_that_was_given_up_is_not_waited_for(patience: Callable[[float], None]) -> None:
     address = hosts.own_address()
     if not address:

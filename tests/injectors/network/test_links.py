@@ -116,6 +116,7 @@ def test_a_queueing_discipline_of_somebody_else_is_left_alone() -> None:
         assert rt.classes(here.subject, addresses.LINK_INDEX) == {}
 
 
+@pytest.mark.tun
 @pytest.mark.parametrize("link", [Link(rate_in=MBIT), Link(delay=0.01, by_line=True)])
 @pytest.mark.parametrize("in_use", [True, False])
 def test_an_interface_of_somebody_else_is_left_alone(link: Link, *, in_use: bool) -> None:
@@ -198,6 +199,7 @@ def test_a_gateway_that_ends_by_itself_is_an_error_and_not_the_end(actuator: Lin
         assert interfaces(init) == {interface_name(f"insitu-{RUN}-t2")}
 
 
+@pytest.mark.tun
 def test_a_delay_line_that_ends_by_itself_is_one_too(actuator: LinkActuator) -> None:
     with support.nobody() as init, ExitStack() as stack:
         stack.enter_context(actuator.hold(Link(delay=0.01, by_line=True), f"insitu-{RUN}-t1", host(init)))
@@ -221,7 +223,7 @@ def test_a_gateway_that_does_nothing_is_ended_all_the_same(actuator: LinkActuato
         assert start_time(gateway) != started
 
 
-@pytest.mark.parametrize("by_line", [False, True])
+@pytest.mark.parametrize("by_line", [False, pytest.param(True, marks=pytest.mark.tun)])
 @pytest.mark.parametrize("stopped", [False, True])
 def test_when_the_server_is_killed_nothing_is_left(
     actuator: LinkActuator, *, by_line: bool, stopped: bool
@@ -275,6 +277,7 @@ def interfaces(init: int) -> set[str]:
     return {line.partition(":")[0].strip() for line in lines} - {"lo", "ifb0", "ifb1"}
 
 
+@pytest.mark.tun
 def test_the_delay_line_delays_each_packet(actuator: LinkActuator) -> None:
     link = Link(delay=0.04, by_line=True)
     with support.nobody() as init, actuator.hold(link, f"insitu-{RUN}-t1", host(init)) as held:
@@ -291,6 +294,7 @@ def test_the_delay_line_delays_each_packet(actuator: LinkActuator) -> None:
         assert np.median(found) < 0.05  # how much nearer, the benchmark says: this machine may be busy
 
 
+@pytest.mark.tun
 def test_what_is_lost_is_counted(actuator: LinkActuator) -> None:
     link = Link(loss=0.5, by_line=True)
     with support.nobody() as init, actuator.hold(link, f"insitu-{RUN}-t1", host(init)) as held:
@@ -308,6 +312,7 @@ def test_what_is_lost_is_counted(actuator: LinkActuator) -> None:
     assert 0.3 < lost / (passed + lost) < 0.7
 
 
+@pytest.mark.tun
 def test_everything_arrives_over_a_line_that_loses_packets() -> None:
     with (
         hosts.serving(hosts.echo) as port,
@@ -325,6 +330,7 @@ print(back == data)
         assert here.run(script, str(port)) == "True\n"
 
 
+@pytest.mark.tun
 def test_a_line_has_a_rate_too() -> None:
     size = 500_000
     link = Link(rate_in=10 * MBIT, delay=0.01, by_line=True)
