@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from insitu.injectors import processors
 from insitu.orchestrator import experiment
 from insitu.orchestrator.doubts import doubts_of
 from insitu.orchestrator.errors import InputError
@@ -224,6 +225,18 @@ def test_every_command_refuses_a_goal_out_of_reach(tmp_path: Path, command: list
     assert done.returncode == 2
     assert "do not tell c and a apart, since input_size stands at one level" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.root
+def test_a_machine_that_shows_its_threads_does_not_tell_how_fast_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "tolerated_slowdown: 15 %\n" + SEQUENTIAL_PLAN.replace("TRIALS", "30")
+    asked = prepared_from(tmp_path, text, MODEL.replace("LAW", "c + a * size + b / cores"))
+    for threads, expected in ((1, 0), (2, 1)):
+        monkeypatch.setattr(processors, "siblings", lambda cpu, root, n=threads: frozenset(range(n)))
+        found = [str(one) for one in doubts_of(asked, None) if "tolerated_slowdown" in str(one)]
+        assert len(found) == expected
 
 
 SEQUENTIAL_PLAN = """\

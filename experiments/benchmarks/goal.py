@@ -4,9 +4,9 @@ Executes ``configs/goal.yaml``, asks the run about three combinations of levels 
 these. Beside it the factorial of the same levels: how many trials it takes, and how precise its answer is.
 
 What a law learns on one machine says nothing of another, and a virtual machine can become another one within
-seconds: where this was written the same work takes up to 1.6 times as much processor time in some stretches, while
-no counter of the guest tells of others. The subject's own processor time per byte does. Where that differs by more
-than a tenth between a run and the trials that are to confirm it, all of it is done again.
+seconds: while others work on the same cores the same work takes up to 1.8 times as much processor time. The plan
+sets such trials aside, by the best speed that its own run has seen. Where all of a run was slower or faster than
+the trials that are to confirm it, by more than a tenth of the processor time per byte, all of it is done again.
 """
 
 from __future__ import annotations

@@ -16,16 +16,22 @@ def in_order(allowed: Collection[int], root: Path = _CPUS) -> tuple[int, ...]:
     """
     rank: dict[int, int] = {}
     for cpu in sorted(allowed):
-        earlier = [one for one in _siblings(cpu, root) if one in rank]
+        earlier = [one for one in siblings(cpu, root) if one in rank]
         rank[cpu] = len(earlier)
     return tuple(sorted(rank, key=lambda cpu: (rank[cpu], cpu)))
 
 
-def _siblings(cpu: int, root: Path) -> frozenset[int]:
+def siblings(cpu: int, root: Path = _CPUS) -> frozenset[int]:
+    """Hardware threads of the same core, itself included, as far as the kernel knows."""
     try:
         return parse_list((root / f"cpu{cpu}/topology/thread_siblings_list").read_text())
     except OSError:
         return frozenset((cpu,))
+
+
+def sharing_is_known(allowed: Iterable[int], root: Path = _CPUS) -> bool:
+    """Whether the kernel shows that some of these processors are threads of one core, as a hypervisor may not."""
+    return any(len(siblings(cpu, root)) > 1 for cpu in allowed)
 
 
 def parse_list(text: str) -> frozenset[int]:

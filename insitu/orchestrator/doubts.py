@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from insitu.injectors.options import Schedule
+from insitu.injectors.processors import sharing_is_known
 from insitu.orchestrator.causal.composite import compose
 from insitu.orchestrator.design.at_rest import hard_to_change
 from insitu.orchestrator.design.contest import first_contest_size
@@ -64,7 +65,7 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
     _check_size(experiment)
     trials = possible_trials(experiment.plan, experiment.blueprint)
     _check_rival(experiment, trials)
-    fit = tuple(_about_the_fit(experiment, trials))
+    fit = (*_about_the_fit(experiment, trials), *_about_speed(experiment))
     return (*fit, *_about_places(experiment.plan), *_about_windows(experiment, inventory))
 
 
@@ -91,6 +92,16 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
     if isinstance(plan.goal, EffectGoal):
         yield from _about_the_cause(plan, plan.goal.cause, trials)
     yield from _about_groups(plan, law, trials)
+
+
+def _about_speed(experiment: Experiment) -> Iterator[Doubt]:
+    """Whether the speed of the processors is looked at, if the plan says how slow they may be."""
+    if math.isfinite(experiment.plan.tolerated_slowdown) and sharing_is_known(experiment.here.processors):
+        yield Doubt(
+            "tolerated_slowdown sets no trial aside here: this machine shows which processors are threads of one "
+            "core, and its own threads would slow each other; others on them count as other processes",
+            "leave it out",
+        )
 
 
 def _known(law: Law) -> Array | None:

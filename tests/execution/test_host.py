@@ -134,6 +134,14 @@ def test_a_machine_that_is_short_of_memory() -> None:
     assert judged(readings(QUIET), short, memory_is_limited=True) == ""
 
 
+def test_processors_that_were_slower_than_the_plan_tolerates() -> None:
+    said = "the processors were 31 % slower than at their best, of which 15 % are tolerated"
+    assert judged(readings(QUIET), samples(1.0), slower_share=0.31, tolerated_slowdown=0.15) == said
+    assert judged(readings(QUIET), samples(1.0), slower_share=0.14, tolerated_slowdown=0.15) == ""
+    assert judged(readings(QUIET), samples(1.0), slower_share=0.9) == ""
+    assert judged(readings(QUIET), samples(1.0), tolerated_slowdown=0.15) == ""
+
+
 def test_the_record_says_what_others_did() -> None:
     seen = samples(1.0, **{**DISK, "device_read_bytes": 8e6, "device_write_bytes": 0.0})
     load = load_of(readings((0.5, 0.5, 1.5), (0.5, 2.0, 0.0)), Trial(seen, START, 1.0))

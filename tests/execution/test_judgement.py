@@ -15,6 +15,7 @@ from insitu.orchestrator.execution.orders import Program, SetLevel, TrialOrder
 from insitu.orchestrator.execution.sandbox import protocol
 from insitu.orchestrator.execution.supervision import Watched
 from insitu.orchestrator.plan.types import Guards
+from insitu.orchestrator.store.ledger import was_disturbed
 from insitu.orchestrator.store.records import (
     Assignment,
     LevelVerdict,
@@ -44,7 +45,9 @@ CORES = SetLevel("cores", "cpu.cores", "core", 0.3)
 RATE = SetLevel("rate", "disk.read_rate", "B/s", 10e6)
 
 
-def judged(seen: Observation, *levels: SetLevel, page_cache: str = "cold") -> TrialRecord:
+def judged(
+    seen: Observation, *levels: SetLevel, page_cache: str = "cold", tolerated_slowdown: float = math.inf
+) -> TrialRecord:
     order = TrialOrder(
         planned=PlannedTrial(4, 1, Assignment(())),
         command=Program(("true",)),
@@ -54,6 +57,7 @@ def judged(seen: Observation, *levels: SetLevel, page_cache: str = "cold") -> Tr
         levels=levels,
         parameters=(("size", 8e6, "B"),),
         guards=Guards(),
+        tolerated_slowdown=tolerated_slowdown,
     )
     return judge(order, seen, node(), "here", began=5.0, duration_s=1.5)
 
@@ -96,6 +100,18 @@ def test_a_disturbed_level_says_what_others_did() -> None:
     assert record.state is TrialState.INVALID
     assert record.levels[0].verdict is LevelVerdict.DISTURBED
     assert "others had 80.0 MB" in record.reasons[0]
+
+
+def test_a_trial_on_processors_that_were_slower_than_the_plan_tolerates_is_disturbed() -> None:
+    slow = dataclasses.replace(QUIET, slower_share=0.4)
+    assert judged(slow, CORES).state is TrialState.VALID
+    assert judged(slow, CORES).host["slower_share"] == 0.4
+    record = judged(slow, CORES, tolerated_slowdown=0.15)
+    assert record.state is TrialState.INVALID
+    assert was_disturbed(record)
+    (reason,) = record.reasons
+    assert reason.startswith("the processors were 40 % slower")
+    assert "slower_share" not in judged(QUIET, CORES, tolerated_slowdown=0.15).host
 
 
 @pytest.mark.parametrize(

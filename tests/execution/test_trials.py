@@ -8,6 +8,7 @@ import pickle
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from insitu.injectors import deletion, lifecycle
 from insitu.injectors.journal import read
 from insitu.injectors.lease import Lease
 from insitu.injectors.processes import start_time
+from insitu.injectors.processors import sharing_is_known
 from insitu.injectors.registry import injectors
 from insitu.injectors.undo import UndoKind, carry_out
 from insitu.orchestrator.errors import CannotExecute, NodeDirty
@@ -88,8 +90,16 @@ def test_a_good_subject(run: Run) -> None:
     assert record.state in (TrialState.VALID, TrialState.INVALID)
     assert 0.3 <= record.measurements["cpu_time"] <= record.measurements["wall_time"] + 0.1
     assert record.measurements["wall_time"] < record.duration_s
+    assert "slower_share" not in record.host
     (size,) = record.levels
     assert (size.variable, size.achieved, size.verdict) == ("size", 3.0, LevelVerdict.EXACT)
+
+
+def test_how_slow_the_processors_were_is_looked_at_where_a_plan_asks(run: Run) -> None:
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    host = run(replace(order("{python}", "-c", burn), tolerated_slowdown=20.0)).record.host
+    assert ("slower_share" in host) is not sharing_is_known(os.sched_getaffinity(0))
+    assert host.get("slower_share", 0.0) < 5
 
 
 def test_samples_run_from_the_start_to_the_end(run: Run) -> None:

@@ -83,6 +83,21 @@ def test_a_law_starts_where_its_text_does(folder: Path, written: str, line: int,
     assert (law.text, law.line, law.column) == ("c + a * input_size", line, column)
 
 
+@pytest.mark.parametrize(("written", "share"), [("15 %", 0.15), ("0.15", 0.15), ("2", 2.0)])
+def test_how_slow_the_processors_may_be(folder: Path, written: str, share: float) -> None:
+    assert load(folder).tolerated_slowdown == math.inf
+    assert load(folder, f"tolerated_slowdown: {written}\n{PLAN}").tolerated_slowdown == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [("0", "'0' is not above zero"), ("10 s", "10 s"), ("-3 %", "'-3 %' is not above zero")],
+)
+def test_a_slowdown_that_is_none(folder: Path, written: str, problem: str) -> None:
+    with pytest.raises(FaultyFile, match=problem):
+        load(folder, f"tolerated_slowdown: {written}\n{PLAN}")
+
+
 def test_arguments_stay_as_written(folder: Path) -> None:
     plan = load(folder, changed(PLAN, "[sort, -o, ", "[sort, 010, 1.10, no, 1:30, 2026-01-02, 0x1F, 'null', "))
     assert plan.subject.command[1:8] == ("010", "1.10", "no", "1:30", "2026-01-02", "0x1F", "null")

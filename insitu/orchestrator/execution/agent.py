@@ -26,6 +26,7 @@ from insitu.orchestrator.execution.actuators import actuators_for
 from insitu.orchestrator.execution.ahead import Ahead, controllers_for
 from insitu.orchestrator.execution.conditions.watch import HostWatch
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
+from insitu.orchestrator.execution.pace import Pace
 from insitu.orchestrator.execution.place import Place
 from insitu.orchestrator.execution.sandbox.client import Launcher, LauncherGone
 from insitu.orchestrator.execution.sandbox.protocol import Surroundings
@@ -34,6 +35,8 @@ from insitu.orchestrator.plan.types import Guards
 
 _WAIT_SLICE_S = 1.0
 """How long to wait for a node that is not well before saying so; whoever asked may ask again."""
+_WAIT_FOR_SPEED_S = 10.0
+"""How long a trial that would not count on slow processors waits for them; then it is tried all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,7 @@ class NodeAgent:
                 ahead=ahead,
                 watch=self._watch,
                 confinement=confinement,
+                pace=Pace(node.processors or tuple(range(node.cpus))),
             )
             self._stack = stack.pop_all()
 
@@ -168,6 +172,7 @@ class NodeAgent:
         """
         with _errors_for_users(), self._lease.limited_to(hard_deadline_s(order)):
             self._lease.require_guard()
+            self.bench.pace.wait_until_fast(order.tolerated_slowdown, _WAIT_FOR_SPEED_S)
             with self._watch.probing(order.guards):
                 if problem := self._watch.wait_until_well(order.guards, _WAIT_SLICE_S):
                     raise Postponed(problem)

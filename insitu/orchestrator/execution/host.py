@@ -18,6 +18,7 @@ import numpy as np
 from insitu.injectors.added import added
 from insitu.injectors.anomalies.counters import last_level_cache_bytes
 from insitu.injectors.binding import starved_intervals_s
+from insitu.orchestrator.units import percent
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _WINDOW_S = 0.25
@@ -157,6 +158,10 @@ class Trial:
         What its processes wrote to files, wherever and whenever it reached the disk.
     memory_is_limited
         Whether it may be short of memory by its own limit, or by what was added beside it.
+    slower_share
+        How much slower than at their best the processors were; not a number where that is not known.
+    tolerated_slowdown
+        How much of that is no disturbance.
     """
 
     samples: Mapping[str, np.ndarray]
@@ -164,6 +169,8 @@ class Trial:
     wall_s: float
     dirtied_bytes: float = 0.0
     memory_is_limited: bool = False
+    slower_share: float = math.nan
+    tolerated_slowdown: float = math.inf
 
     def total(self, column: str) -> float:
         """How much a counter grew over the trial; 0 where it is not sampled."""
@@ -209,7 +216,8 @@ def load_of(readings: Sequence[Reading], trial: Trial) -> dict[str, float]:
         ``other_cores``, ``idle_cores``, ``steal_cores`` (taken by the hypervisor), ``other_disk_bytes``,
         ``crowded_share`` of its time; ``added_cores``, if something was added; of the whole machine, the subject
         included, ``kernel_cores``, ``network_bytes`` (received) and the most memory that was held, ``held_bytes``;
-        beside it the size of the last-level cache, ``cache_bytes``. What the machine does not tell is left out.
+        beside it the size of the last-level cache, ``cache_bytes``, and how much slower than at their best the
+        processors were, ``slower_share``. What the machine does not tell is left out.
     """
     if trial.wall_s <= 0 or len(readings) < 2:
         return {}
@@ -228,6 +236,7 @@ def load_of(readings: Sequence[Reading], trial: Trial) -> dict[str, float]:
         "network_bytes": readings[-1].received_bytes - readings[0].received_bytes,
         "held_bytes": max(one.held_bytes for one in readings),
         "cache_bytes": float(last_level_cache_bytes()) or math.nan,
+        "slower_share": trial.slower_share,
     }
     load |= {name: value for name, value in whole.items() if math.isfinite(value)}
     return load | ({"added_cores": added_s / trial.wall_s} if added_s else {})
@@ -239,6 +248,9 @@ def disturbance(load: Mapping[str, float], trial: Trial) -> str:
         return ""
     if load["steal_cores"] > _STEAL_CORES:
         return f"the hypervisor took {load['steal_cores']:.2f} cores"
+    if load.get("slower_share", 0.0) > trial.tolerated_slowdown:
+        slower, tolerated = percent(load["slower_share"]), percent(trial.tolerated_slowdown)
+        return f"the processors were {slower} slower than at their best, of which {tolerated} are tolerated"
     if load["crowded_share"] > _DISTURBED_SHARE:
         when = "" if load["crowded_share"] > 0.9 else f", in {load['crowded_share']:.0%} of the time too many"
         return f"other processes used {load['other_cores']:.2f} cores{when}"

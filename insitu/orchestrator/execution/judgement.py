@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,9 @@ class Observation:
     resident_share
         Share of the input in memory when the program started, ``None`` without an input or where a variable says
         what it should be.
+    slower_share
+        How much slower than at their best the processors were while the program ran; not a number where that is
+        not known.
     """
 
     watched: Watched
@@ -52,6 +56,7 @@ class Observation:
     held_back: tuple[str, ...] = ()
     moments: tuple[Moment, ...] = ()
     epoch_s: float = 0.0
+    slower_share: float = math.nan
 
 
 def judge(
@@ -114,6 +119,8 @@ def _use_of_the_machine(order: TrialOrder, seen: Observation, wall_s: float) -> 
         started=started.at if started else 0.0,
         wall_s=wall_s,
         dirtied_bytes=exited.usage["oublock"] * 512 if exited else 0.0,
+        slower_share=seen.slower_share,
+        tolerated_slowdown=order.tolerated_slowdown,
         memory_is_limited=any(name.startswith("memory.") or name == "anomaly.memory" for name in set_here),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ class TrialOrder:
         Names and values, which may hold the placeholders of the commands.
     linked
         Whether the subject reaches what it reaches in place, also if no level asks for a link.
+    tolerated_slowdown
+        A trial in which the processors were slower than at their best by more than this share does not count.
     """
 
     planned: PlannedTrial
@@ -68,6 +71,7 @@ class TrialOrder:
     parameters: tuple[tuple[str, float, str], ...]
     guards: Guards
     linked: bool = False
+    tolerated_slowdown: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ def order_for(plan: Plan, planned: PlannedTrial) -> TrialOrder:
         parameters=tuple(parameters),
         guards=plan.guards,
         linked=subject.network == "host",
+        tolerated_slowdown=plan.tolerated_slowdown,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from insitu.injectors import lifecycle
@@ -22,6 +23,7 @@ from insitu.orchestrator.execution.conditions.watch import HostWatch, NotWell
 from insitu.orchestrator.execution.exhaustion import out_of_memory, out_of_processes
 from insitu.orchestrator.execution.judgement import Observation, judge
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
+from insitu.orchestrator.execution.pace import Pace, Watch
 from insitu.orchestrator.execution.place import Place
 from insitu.orchestrator.execution.sampler import Sampler
 from insitu.orchestrator.execution.sandbox.client import Launcher
@@ -44,6 +46,7 @@ class Bench:
     ahead: Ahead
     watch: HostWatch
     confinement: Confinement
+    pace: Pace
 
     @property
     def node(self) -> Node:
@@ -94,18 +97,20 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
         pushed, host_times = bench.confinement.pushes(), host.HostTimes()
         sampler.accompany(host_times.take)
         sampler.take(0.0)
+        pace = Watch()
         if not watched.stopped_because:
-            watched = run_to_end(
-                bench.launcher,
-                bench.place.subject(order, applied.stop_and_go),
-                order.guards,
-                bench.workspace,
-                bench.watch,
-                sampler,
-                reserved.join_files,
-                when_started=applied.started,
-                lift_caps=reserved.lift_caps,
-            )
+            with bench.pace.watched() if math.isfinite(order.tolerated_slowdown) else nullcontext(pace) as pace:
+                watched = run_to_end(
+                    bench.launcher,
+                    bench.place.subject(order, applied.stop_and_go),
+                    order.guards,
+                    bench.workspace,
+                    bench.watch,
+                    sampler,
+                    reserved.join_files,
+                    when_started=applied.started,
+                    lift_caps=reserved.lift_caps,
+                )
         moments = applied.ended()
         readings = host_times.end()
         _final_sample(sampler, watched)
@@ -122,6 +127,7 @@ def _observe(bench: Bench, order: TrialOrder) -> Observation:
             held_back=capped,
             moments=moments,
             epoch_s=time.time() - time.monotonic(),
+            slower_share=bench.pace.slower_share(pace.looks, pace.busy_s),
             resident_share=resident_share if reserved.treatment.input_in_memory is None else None,
         )
 

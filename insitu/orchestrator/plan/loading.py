@@ -216,6 +216,7 @@ class _Loading:
             goal=goal,
             model=model.text,
             when_unsettable=document.when_unsettable,
+            tolerated_slowdown=resolve_plan.resolve_slowdown(document.tolerated_slowdown),
             blast_radius=radius,
             plan_source=source,
             model_source=model_source,

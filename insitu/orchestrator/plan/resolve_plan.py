@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 
 from insitu.orchestrator.plan import located
@@ -204,6 +205,11 @@ def _says_when_to_end(goal: GoalDocument | None) -> bool:
 
 def resolve_budget(document: BudgetDocument) -> Budget:
     return Budget(document.trials, None if document.time is None else quantity_of(document.time, "s"))
+
+
+def resolve_slowdown(text: str | None) -> float:
+    """A share; infinite where nothing is said."""
+    return math.inf if text is None else quantity_of(text, "fraction")
 
 
 def resolve_guards(node: located.Node | None, document: GuardsDocument, faults: FaultList) -> Guards:

@@ -29,6 +29,7 @@ from insitu.orchestrator.plan.values import (
     EnvironmentName,
     FileName,
     Quantity,
+    Share,
     Size,
     Unit,
 )
@@ -317,6 +318,9 @@ class PlanDocument(Document):
     """The variables that trials set, each with its levels."""
     when_unsettable: Literal["refuse", "leave"] = "refuse"
     """What to do about a factor that this machine cannot set: refuse to run, or leave it as it is and say so."""
+    tolerated_slowdown: Share | None = None
+    """A trial in which the processors were slower than at their best by more than this, such as '15 %', counts as
+    disturbed; by default none does."""
     goal: GoalDocument | None = None
     """The question."""
     design: DesignDocument = DesignDocument()

@@ -5,6 +5,7 @@ What a model says is here too, so that their users need one module.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -290,6 +291,8 @@ class Plan:
     ----------
     when_unsettable
         ``refuse`` to run where a factor cannot be set, or ``leave`` it as it is.
+    tolerated_slowdown
+        A trial in which the processors were slower than at their best by more than this share does not count.
     """
 
     name: str
@@ -304,4 +307,5 @@ class Plan:
     plan_source: str
     model_source: str
     when_unsettable: str = "refuse"
+    tolerated_slowdown: float = math.inf
     blast_radius: BlastRadius = field(default_factory=BlastRadius)

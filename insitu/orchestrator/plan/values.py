@@ -71,6 +71,7 @@ def _positive(unit: str) -> AfterValidator:
 _AS_QUANTITY = WithJsonSchema({"type": ["number", "string"]})
 Quantity = Annotated[str, _AS_QUANTITY]
 Duration = Annotated[str, _positive("s"), _AS_QUANTITY]
+Share = Annotated[str, _positive("fraction"), _AS_QUANTITY]
 Size = Annotated[str, _positive("B"), _AS_QUANTITY]
 _AS_CONDITION = WithJsonSchema(
     {
