@@ -197,6 +197,12 @@ class Beset(SimulatedNode):
         return replace(outcome, record=record)
 
 
+def test_a_budget_that_disturbed_trials_used_up(run: Run) -> None:
+    ended = run(PLAN.replace("trials: 60", "trials: 8"), kind=Beset)
+    assert ended.outcome.ending is Ending.BUDGET
+    assert ended.outcome.next_step.startswith("others disturbed 8 of 8 trials: run the plan again when")
+
+
 def test_a_check_that_does_not_come_out_is_made_up_for(run: Run) -> None:
     class Restless(SimulatedNode):
         """The first trial without any intervention is disturbed."""
