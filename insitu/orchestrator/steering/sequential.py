@@ -149,13 +149,15 @@ class SequentialSteering:
         asked = self.goal.relative_half_width
         wanted = f"; the goal asks for ± {percent(asked)}" if asked is not None else ""
         text = f"the budget of {what} is used up: {so_far} after {valid} valid trials{wanted}"
-        if problem := self._knowledge(stored).problem:
-            return Outcome(Ending.BUDGET, f"{text}: {problem}", "see the report for the trials that are left out")
+        problem = self._knowledge(stored).problem
+        text += f": {problem}" if problem else ""
         done = [trial.record for trial in stored if trial.record is not None]
         disturbed = sum(was_disturbed(record) for record in done)
         if 2 * disturbed > len(done):
             beset = f"others disturbed {disturbed} of {len(done)} trials"
             return Outcome(Ending.BUDGET, text, f"{beset}: run the plan again when the machine is quieter")
+        if problem:
+            return Outcome(Ending.BUDGET, text, "see the report for the trials that are left out")
         return Outcome(Ending.BUDGET, text, "run the plan again with a larger `budget`, or ask for less precision")
 
 
