@@ -132,6 +132,7 @@ def test_a_trial_at_rest_has_the_link_too_and_its_rate_is_measured(agent: NodeAg
     assert rate.achieved > 10 * _MBIT
 
 
+@pytest.mark.tun
 def test_a_jitter_is_measured_in_a_short_trial_and_one_that_is_too_short_does_not_count(agent: NodeAgent) -> None:
     level = SetLevel("jitter", "net.jitter", "s", 0.02)
     (short,) = agent.run(order("sleep", "0.5", levels=(level,))).record.levels
@@ -159,6 +160,7 @@ def test_links_follow_each_other(agent: NodeAgent, url: str) -> None:
         assert download(agent, url, SetLevel("rate", "net.rate_in", "bit/s", 100 * _MBIT)).exit_status == 0
 
 
+@pytest.mark.tun
 def test_an_interface_that_somebody_put_into_the_subject_s_namespace_is_left_alone(
     agent: NodeAgent, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -343,6 +343,7 @@ def test_a_line_has_a_rate_too() -> None:
     assert state.held > 0
 
 
+@pytest.mark.tun
 def test_variables_of_one_link_join() -> None:
     here = survey(Path("/"))
     parts = joined([NetRateIn().treatment(MBIT, here), NetRateOut().treatment(2 * MBIT, here)]).parts
