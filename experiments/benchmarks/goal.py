@@ -129,7 +129,7 @@ def main() -> list[Claim]:
 def _claim(confirmed: Confirmed | None) -> Claim:
     what, target = "predictions at three places never tried, then executed", f"means within {WITHIN:.0%}"
     if confirmed is None:
-        return Claim(what, target, "others disturbed nearly every trial", None)
+        return Claim(what, target, "no run that reached its goal could be confirmed", None)
     off = ", ".join(f"{one:+.1%}" for one in confirmed.off)
     trials = f"{confirmed.inside} of {confirmed.trials} trials inside their 95 % intervals"
     met = all(abs(one) <= WITHIN for one in confirmed.off)

@@ -31,6 +31,7 @@ _PIECES = 3
 _BEST = 10
 """Percentile of all looks at a processor that stands for its speed when nobody is in its way."""
 _REMEMBERED = 20_000
+"""Latest looks at a processor: of two, those of a quarter of an hour."""
 _MOST = 8
 """Processors that are looked at: of more, some evenly between."""
 _LOOKS_BEFORE, _LOOKS_AT_FIRST = 4, 40

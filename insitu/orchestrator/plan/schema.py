@@ -319,8 +319,7 @@ class PlanDocument(Document):
     when_unsettable: Literal["refuse", "leave"] = "refuse"
     """What to do about a factor that this machine cannot set: refuse to run, or leave it as it is and say so."""
     tolerated_slowdown: Share | None = None
-    """A trial in which the processors were slower than at their best by more than this, such as '15 %', counts as
-    disturbed; by default none does."""
+    """Trials on processors slower than at their best by more than this, such as '15 %', count as disturbed."""
     goal: GoalDocument | None = None
     """The question."""
     design: DesignDocument = DesignDocument()
