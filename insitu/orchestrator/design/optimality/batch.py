@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from insitu.orchestrator.design.optimality.exchange import apportioned
 from insitu.orchestrator.design.optimality.information import Coordinates, information_of, inverse, stacked
 from insitu.orchestrator.design.optimality.knowledge import Knowledge
 from insitu.orchestrator.design.optimality.precision import Precision, precision_of
-from insitu.orchestrator.design.optimality.search import SMALLEST_GAIN
+from insitu.orchestrator.design.optimality.search import SMALLEST_GAIN, Integers
 
 _MOST_PASSES = 20
-_SOFT_PASSES = 2
+_NEAR = 200
+"""Candidates nearest to being taken for a trial, which are looked at again before all others are."""
 _BOUND_WITHIN = 0.02
 _POOR = 0.8
 """Efficiency at which the best split is rounded, too."""
@@ -98,8 +99,23 @@ def next_batch(
         return batch
     # a contrast may need several trials before any of them tells of it; the best split has them all
     shares = market.split(batch.cost, []).shares
-    rounded = market.exchanged(apportioned(shares / prices, trials).tolist())
+    rounded = market.exchanged(market.rounded(shares, trials))
     return described(rounded) if market.rate(rounded) > market.rate(batch.trials) else batch
+
+
+class _Nearest:
+    """Candidates that came nearest to being taken."""
+
+    def __init__(self) -> None:
+        self._found: list[Integers] = []
+
+    def look(self, rates: Array) -> None:
+        """Remember those with the highest rates, of shape (m,)."""
+        self._found.append(np.argpartition(rates, -min(_NEAR, len(rates)))[-_NEAR:])
+
+    def with_trials(self, chosen: Sequence[int]) -> Integers:
+        """They and the chosen ones, rising."""
+        return np.unique(np.concatenate([*self._found, np.array(chosen)]))
 
 
 class _Market:
@@ -111,36 +127,55 @@ class _Market:
         self._prices = prices
 
     def greedy(self, trials: int) -> list[int]:
-        """The trials that tell most for their price, one after the other."""
+        """The trials that tell most for their price, one after the other, exchanged among those that came near."""
         knowledge = Knowledge.of(self._space.rows, self._space.information, self._criterion)
         chosen: list[int] = []
+        near = _Nearest()
         for _ in range(trials):
             before = self._criterion.loss(knowledge.covariance)
-            gains = self._criterion.gains(before, knowledge.losses(self._criterion))
-            chosen.append(int(np.argmax(gains / self._prices)))
+            rates = self._criterion.gains(before, knowledge.losses(self._criterion)) / self._prices
+            near.look(rates)
+            chosen.append(int(np.argmax(rates)))
             knowledge = knowledge.with_trial(self._space.rows[chosen[-1]])
-        return chosen
+        return self._settled(chosen, near.with_trials(chosen), self._criterion.softened(), self._criterion)
+
+    def rounded(self, shares: Array, trials: int) -> list[int]:
+        """Whole trials for the shares of a split, exchanged among the candidates that have one."""
+        chosen = apportioned(shares / self._prices, trials).tolist()
+        return self._settled(chosen, np.flatnonzero(shares), self._criterion.softened(), self._criterion)
 
     def exchanged(self, start: Sequence[int]) -> list[int]:
         """Exchange until the batch's gain for its price does not grow."""
         chosen = list(start)
-        softened = self._criterion.softened()
-        for criterion in dict.fromkeys((softened, self._criterion)):
-            for _ in range(_MOST_PASSES if criterion is self._criterion else _SOFT_PASSES):
-                before = list(chosen)
-                self._pass(chosen, criterion)
-                if chosen == before:
-                    break
+        for _ in range(_MOST_PASSES):
+            near = _Nearest()
+            if not self._pass(chosen, self._criterion, near):
+                break
+            chosen = self._settled(chosen, near.with_trials(chosen), self._criterion)
         return chosen
 
-    def _pass(self, chosen: list[int], criterion: Criterion) -> None:
-        """Exchange each trial once, in place, where the gain for the price grows."""
+    def _settled(self, start: Sequence[int], few: Integers, *criteria: Criterion) -> list[int]:
+        """Exchange among a few candidates, rising, until nothing helps for one criterion after the other."""
+        market = _Market(replace(self._space, rows=self._space.rows[few]), self._criterion, self._prices[few])
+        chosen = np.searchsorted(few, start).tolist()
+        for criterion in dict.fromkeys(criteria):
+            for _ in range(_MOST_PASSES):
+                if not market._pass(chosen, criterion):
+                    break
+        settled = few[chosen].tolist()
+        return settled if self.rate(settled) > self.rate(start) else list(start)
+
+    def _pass(self, chosen: list[int], criterion: Criterion, near: _Nearest | None = None) -> bool:
+        """Exchange each trial once, in place, where the gain for the price grows; whether anything changed."""
         begin = criterion.loss(inverse(self._space.information))
         knowledge, rate = self._knowledge(chosen, criterion), self.rate(chosen, criterion)
+        before = list(chosen)
         for place, candidate in enumerate(chosen):
             losses = knowledge.losses(criterion, leaving=self._space.rows[candidate])
             costs = float(self._prices[chosen].sum()) - self._prices[candidate] + self._prices
             rates = criterion.gains(begin, losses) / costs
+            if near is not None:
+                near.look(rates)
             best = int(np.argmax(rates))
             least = rate + SMALLEST_GAIN * min(1.0 / costs[best], rate)
             if rates[best] > least:
@@ -149,6 +184,7 @@ class _Market:
                 if reached > least:  # what was foreseen may be rounding, where a trial is needed
                     chosen[place], rate = best, reached
                     knowledge = self._knowledge(chosen, criterion)
+        return chosen != before
 
     def rate(self, chosen: Sequence[int], criterion: Criterion | None = None) -> float:
         """Gain of trials for their price."""

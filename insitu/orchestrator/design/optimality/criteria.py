@@ -274,9 +274,9 @@ class WorstVariance:
         return self.weighted(weights).gradient(covariance)
 
     def losses_after(self, covariance: Array, exchange: Exchange) -> Array:
-        variances = np.repeat(self.variances(covariance)[:, None], len(exchange.pivots[0]), axis=1)
+        variances = self.variances(covariance)[:, None]
         for pivot, projection in zip(exchange.pivots, exchange.projections, strict=True):
-            variances -= np.square(projection) / pivot
+            variances = variances - np.square(projection) * (1 / pivot)
         return self._norm(variances)
 
     def gains(self, before: float, after: Array) -> Array:
@@ -309,8 +309,10 @@ class WorstVariance:
         powers = np.maximum(variances, 0.0) / scale
         for _ in range(self.doublings):
             powers = np.square(powers)
-        norm: Array = scale * powers.sum(axis=0) ** (0.5**self.doublings)
-        return norm
+        norm: Array = powers.sum(axis=0)
+        for _ in range(self.doublings):  # a tenth of the time of a power
+            norm = np.sqrt(norm)
+        return scale * norm
 
 
 def _log_ratios(before: float, after: Array) -> Array:
