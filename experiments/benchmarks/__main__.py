@@ -1,17 +1,19 @@
 """Benchmarks, and what they are held to: ``python -m experiments.benchmarks [NAME ...]``.
 
 Without names all of them; ``interventions`` stands for those about levels and what it costs to hold them,
-``causal`` for those about what is planned, fitted and answered. The exit status is 1 if a target was missed.
+``causal`` for those about what is planned, fitted and answered. Each has a process of its own. The exit status
+is 1 if a target was missed.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from experiments.benchmarks import (
     anomalies,
+    apart,
     apply_undo,
     designs,
     disturbance,
@@ -31,7 +33,7 @@ from experiments.benchmarks import (
 )
 from experiments.benchmarks.claims import Claim, show
 
-BENCHMARKS: dict[str, Callable[[], list[Claim] | None]] = {
+BENCHMARKS: dict[str, apart.Benchmark] = {
     "startup": startup.main,
     "sampling": sampling.main,
     "orchestration": orchestration.both,
@@ -70,7 +72,7 @@ def main(names: Iterable[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is held is let go, as after Ctrl-C
     for name in names:
         print(f"\n== {name}", flush=True)
-        claims += BENCHMARKS[name]() or []
+        claims += apart.executed(BENCHMARKS[name])
     if claims:
         print("\n== targets")
         show(claims)
@@ -83,4 +85,7 @@ if __name__ == "__main__":
         if word not in GROUPS and word not in BENCHMARKS:
             sys.exit(f"no benchmark {word!r}; there are {', '.join((*GROUPS, *BENCHMARKS))}")
         chosen += GROUPS.get(word, (word,))
-    sys.exit(main(chosen))
+    try:
+        sys.exit(main(chosen))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,17 @@ ROOT = Path(__file__).parents[2]
 NAMED = re.compile(rf"insitu-({RUN_ID})-[0-9]+\.journal")
 
 
-@pytest.fixture
-def benchmark(state: Path) -> Iterator[subprocess.Popen[bytes]]:
+@contextmanager
+def started(state: Path, *module: str) -> Iterator[subprocess.Popen[bytes]]:
     """The anomalies beside their peer, in the middle of a level of ours."""
-    command = [sys.executable, "-m", "experiments.benchmarks.anomalies"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+    command = [sys.executable, "-m", *module]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=machine.heed_signals,
+    ) as process:
         try:
             deadline = time.monotonic() + 30
             while not machine.control_groups(mark(state)):
@@ -49,19 +56,29 @@ def mark(state: Path) -> str:
 @pytest.mark.root
 @pytest.mark.skipif(shutil.which("stress-ng") is None, reason="the benchmark needs stress-ng")
 @pytest.mark.parametrize("guard_too", [False, True])
-def test_a_killed_benchmark_leaves_nothing(
-    benchmark: subprocess.Popen[bytes], state: Path, guard_too: bool
-) -> None:
-    own = mark(state)
-    if guard_too:
-        os.kill(benchmark.pid, signal.SIGSTOP)  # or it would start another guard
-        for guard in guards_of(state):
-            os.kill(guard, signal.SIGKILL)
-    benchmark.kill()
-    benchmark.wait()
+def test_a_killed_benchmark_leaves_nothing(state: Path, guard_too: bool) -> None:
+    with started(state, "experiments.benchmarks.anomalies") as benchmark:
+        own = mark(state)
+        if guard_too:
+            os.kill(benchmark.pid, signal.SIGSTOP)  # or it would start another guard
+            for guard in guards_of(state):
+                os.kill(guard, signal.SIGKILL)
+        benchmark.kill()
     if guard_too:
         recover = [sys.executable, "-m", "insitu", "recover", "--json"]
         done = subprocess.run(recover, capture_output=True, text=True, timeout=60, check=False)
         assert any(own in one for one in json.loads(done.stdout)["undone"])
+    assert machine.leftovers(own, (str(state),), LEASE_S + 3.0) == []
+    assert list(state.iterdir()) == []
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("stress-ng") is None, reason="the benchmark needs stress-ng")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_process_of_one_benchmark_ends_with_that_of_all(state: Path, number: signal.Signals) -> None:
+    with started(state, "experiments.benchmarks", "anomalies", "disturbance") as benchmarks:
+        own = mark(state)
+        benchmarks.send_signal(number)
+        benchmarks.wait(timeout=30)
     assert machine.leftovers(own, (str(state),), LEASE_S + 3.0) == []
     assert list(state.iterdir()) == []
