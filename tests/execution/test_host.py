@@ -139,6 +139,12 @@ def test_processors_that_were_slower_than_the_plan_tolerates() -> None:
     assert judged(readings(QUIET), samples(1.0), slower_share=0.31, tolerated_slowdown=0.15) == said
     assert judged(readings(QUIET), samples(1.0), slower_share=0.14, tolerated_slowdown=0.15) == ""
     assert judged(readings(QUIET), samples(1.0), slower_share=0.9) == ""
+
+
+def test_a_cause_that_can_be_seen_is_named_before_slow_processors() -> None:
+    crowded = readings((1.0, 2.0, 0.0))
+    found = judged(crowded, samples(1.0), slower_share=0.31, tolerated_slowdown=0.15)
+    assert found.startswith("other processes used 1.")
     assert judged(readings(QUIET), samples(1.0), tolerated_slowdown=0.15) == ""
 
 

@@ -248,9 +248,6 @@ def disturbance(load: Mapping[str, float], trial: Trial) -> str:
         return ""
     if load["steal_cores"] > _STEAL_CORES:
         return f"the hypervisor took {load['steal_cores']:.2f} cores"
-    if load.get("slower_share", 0.0) > trial.tolerated_slowdown:
-        slower, tolerated = percent(load["slower_share"]), percent(trial.tolerated_slowdown)
-        return f"the processors were {slower} slower than at their best, of which {tolerated} are tolerated"
     if load["crowded_share"] > _DISTURBED_SHARE:
         when = "" if load["crowded_share"] > 0.9 else f", in {load['crowded_share']:.0%} of the time too many"
         return f"other processes used {load['other_cores']:.2f} cores{when}"
@@ -260,6 +257,9 @@ def disturbance(load: Mapping[str, float], trial: Trial) -> str:
         return f"others moved {load['other_disk_bytes'] / 1e6:.1f} MB to or from the disk, and the subject waited"
     if not trial.memory_is_limited and trial.total("memory_stall_s") > _SHORT_OF_MEMORY * trial.wall_s:
         return "the machine was short of memory"
+    if load.get("slower_share", 0.0) > trial.tolerated_slowdown:
+        slower, tolerated = percent(load["slower_share"]), percent(trial.tolerated_slowdown)
+        return f"the processors were {slower} slower than at their best, of which {tolerated} are tolerated"
     return ""
 
 
