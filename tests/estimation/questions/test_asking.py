@@ -15,6 +15,7 @@ from insitu.orchestrator.estimation.questions.asking import draw, effect, elasti
 from insitu.orchestrator.estimation.questions.fidelity import Grade
 from insitu.orchestrator.estimation.questions.model import FittedModel
 from insitu.orchestrator.estimation.questions.support import Place
+from insitu.orchestrator.report.answers import effect_answer_text
 from tests.estimation.chains import (
     CHAIN,
     NATURAL_CORES,
@@ -124,6 +125,31 @@ def test_an_effect_goes_by_every_path(model: FittedModel) -> None:
     direct = effect(model, "cores", "runtime", rng(), at={"rate": 15e6, "size": 12e6})
     assert (direct.low, direct.high) == (0.3, 0.9)
     assert direct.change < 0
+
+
+DETOUR = CHAIN.replace("c + a * size / rate + b * work / cores", "c + b * work / cores")
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "at", "through", "direct"),
+    [
+        (CHAIN, "size", {}, ("work",), True),
+        (CHAIN, "size", {"work": 0.4}, (), True),
+        (CHAIN, "cores", {}, (), True),
+        (CHAIN, "work", {}, (), True),
+        (DETOUR, "size", {}, ("work",), False),
+        (DETOUR, "cores", {}, (), True),
+    ],
+)
+def test_an_effect_names_what_lies_on_its_paths(
+    tmp_path: Path, text: str, cause: str, at: dict[str, float], through: tuple[str, ...], direct: bool
+) -> None:
+    model = fitted(blueprint_of(text, tmp_path), chain_trials(np.random.default_rng(5), 60))
+    answer = effect(model, cause, "runtime", rng(), at=at)
+    assert (answer.through, answer.direct) == (through, direct)
+    words = effect_answer_text(answer)
+    assert ("by way of work" in words) is bool(through)
+    assert ("by way of work, too" in words) is bool(through and direct)
 
 
 def test_an_effect_by_one_law_is_the_contrast(model: FittedModel) -> None:

@@ -7,7 +7,7 @@ answered by draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -190,6 +190,7 @@ def effect(
     else:
         change = contrast_by_draws(first, second, draws or DRAWS, rng, confidence)
     half = (change.high - change.low) / 2
+    between = _on_the_way(model, cause, outcome, others)
     return Effect(
         cause=cause,
         cause_unit=model.units[cause],
@@ -207,7 +208,8 @@ def effect(
         defaults=first.defaults,
         extrapolated=tuple(dict.fromkeys((*first.outside, *second.outside))),
         slack=tuple(dict.fromkeys((*first.slack, *second.slack))),
-        through=tuple(one.variable for one in first.through[:-1]),
+        through=tuple(one.variable for one in first.through[:-1] if one.variable in between),
+        direct=cause in first.through[-1].law.parents,
         words=model.words,
         fidelity=judge(model, first.through, (*first.supports(), *second.supports())),
     )
@@ -308,6 +310,12 @@ def _tried_ends(model: FittedModel, cause: str, outcome: str) -> tuple[float, fl
         )
     span = spans[-1]
     return (span.requested[0], span.requested[-1]) if len(span.requested) > 1 else (span.low, span.high)
+
+
+def _on_the_way(model: FittedModel, cause: str, outcome: str, others: Iterable[str]) -> frozenset[str]:
+    """Variables on directed paths from a cause to an outcome, where the question holds others in place."""
+    graph = model.blueprint.do({cause, *others})
+    return frozenset(one for one in graph.ancestors(outcome) if cause in graph.ancestors(one))
 
 
 def _units(model: FittedModel, question: Question) -> dict[str, str]:
