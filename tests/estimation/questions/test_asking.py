@@ -212,6 +212,11 @@ def test_questions_that_mean_nothing_are_refused(model: FittedModel) -> None:
         whatif(model, "runtime", {"siz": 1.0}, rng())
     with pytest.raises(InputError, match="cores is the cause"):
         effect(model, "cores", "runtime", rng(), at={"cores": 0.5})
+    with pytest.raises(InputError, match=r"two levels of cores, and both are 0\.4 core") as caught:
+        effect(model, "cores", "runtime", rng(), low=0.4, high=0.4)
+    assert caught.value.hint == "give two that differ"
+    with pytest.raises(InputError, match="both are unlimited"):
+        effect(model, "cores", "runtime", rng(), low=math.inf, high=math.inf)
     with pytest.raises(InputError, match="not a number"):
         whatif(model, "runtime", {"cores": math.nan}, rng())
     with pytest.raises(InputError, match="not between 0 and 1"):

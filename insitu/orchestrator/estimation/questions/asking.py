@@ -173,7 +173,8 @@ def effect(
     NotIdentified
         If a law that is needed could not be fitted.
     InputError
-        If a name or a level is not what it should be, or the effect is one of a variable on itself.
+        If a name or a level is not what it should be, the effect is one of a variable on itself, or the two levels
+        are one.
     """
     _check_numbers((), draws)
     others = dict(at or {})
@@ -181,6 +182,11 @@ def effect(
     if low is None or high is None:
         ends = _tried_ends(model, cause, outcome)
         low, high = ends[0] if low is None else low, ends[1] if high is None else high
+    if low == high:
+        shown = model.variable(cause).spell(low)
+        raise InputError(
+            f"an effect lies between two levels of {cause}, and both are {shown}", hint="give two that differ"
+        )
     levels = (low, high)
     first, second = (pose(model, outcome, {**others, cause: level}, extrapolate=True) for level in levels)
     refuse((*first.outside, *second.outside), extrapolate=extrapolate)
