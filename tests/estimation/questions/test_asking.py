@@ -172,6 +172,17 @@ def test_an_elasticity_is_the_logarithmic_slope(model: FittedModel) -> None:
     assert falling.low < -work_of(12e6) / 0.5 / runtime_of(12e6, 15e6, 0.5) < falling.high
 
 
+@pytest.mark.parametrize("at", [{}, {"cores": math.inf}, {"cores": 2 * NATURAL_CORES}])
+def test_a_cap_that_does_not_bind_has_no_elasticity(model: FittedModel, at: dict[str, float]) -> None:
+    """One percent more of it changes nothing, as a prediction says, and one percent less does."""
+    with pytest.raises(InputError, match=r"one percent more cores is without effect: .* 0\.95 core") as caught:
+        elasticity(model, "cores", "runtime", {"size": 12e6, **at}, rng())
+    assert caught.value.hint is not None
+    assert "cores=<level> below that" in caught.value.hint
+    below = elasticity(model, "cores", "runtime", {"size": 12e6, "cores": 0.99 * NATURAL_CORES}, rng())
+    assert below.high < 0
+
+
 def test_fidelity_says_where_the_question_lies(model: FittedModel) -> None:
     tried = whatif(model, "runtime", {"size": 8e6, "cores": 0.6, "rate": 1e7}, rng())
     assert tried.fidelity is not None
