@@ -12,10 +12,12 @@ from rich.console import Console
 from insitu.orchestrator.errors import OutsideSupport
 from insitu.orchestrator.estimation.analysis import analyse
 from insitu.orchestrator.estimation.questions.queries import effect, whatif
+from insitu.orchestrator.estimation.rivals.verdict import Contender, Side
 from insitu.orchestrator.report.answers import effect_conditions, effect_text, prediction_text
 from insitu.orchestrator.report.document import run_document
 from insitu.orchestrator.report.summary import Standing, Summary, summarise
 from insitu.orchestrator.report.terminal import print_summary
+from insitu.orchestrator.report.verdicts import fit_text
 from insitu.orchestrator.report.wording import interval, number, scaled_interval
 from tests.report.scenes import (
     GOAL,
@@ -177,3 +179,17 @@ def test_intervals_share_one_unit() -> None:
     assert scaled_interval(0.95, 0.9, 1.01, "s") == "950 ms [900, 1010]"
     assert scaled_interval(2.5e7, 2.4e7, 2.6e7, "B/s") == "25.0 MB/s [24.0, 26.0]"
     assert interval(1.0, 0.5, 1.5, "") == "1.00 [0.50, 1.50]"
+
+
+def test_a_law_that_fits_worse_than_the_mean_is_not_said_to_explain_anything() -> None:
+    trials = sort_trials(np.random.default_rng(1))
+    analysis = analyse(SORT, trials, GOAL)
+    assert analysis.fit is not None
+    for at_bound, why in ((("c",), ", since a bound keeps it from them"), ((), "")):
+        fit = replace(analysis.fit, r_squared=-3.0568, at_bound=at_bound)
+        summary = summarise(SORT, trials, replace(analysis, fit=fit), {}, GOAL)
+        (reason,) = (one for one in summary.reasons if one.title == "R² = -3.0568")
+        assert reason.standing is Standing.BAD
+        assert reason.text == f"The law fits the {fit.n} trials worse than the mean of runtime does{why}."
+        told = fit_text(Contender(Side.LAW, fit.law, fit, 0.0))
+        assert " fits worse than the mean of the trials does, and " in told

@@ -307,11 +307,7 @@ def _reasons(
         ]
     of_means = fit.quantile is None
     if of_means and math.isfinite(fit.r_squared):
-        explained = Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING
-        text = (
-            f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
-        )
-        reasons.append(Reason(explained, f"R² = {fit.r_squared:.4f}", text))
+        reasons.append(_explained(fit))
     if not of_means:
         text = f"The law gives what {percent(fit.quantile or 0.0, 4)} of trials stay below, and not the mean."
         reasons.append(Reason(Standing.OPEN, "A quantile", text))
@@ -359,6 +355,16 @@ def _reasons(
         title = "Precision reached" if reached else "Precision not reached"
         reasons.append(Reason(Standing.GOOD if reached else Standing.WARNING, title, text))
     return reasons
+
+
+def _explained(fit: Fit) -> Reason:
+    title = f"R² = {fit.r_squared:.4f}"
+    if fit.r_squared < 0:
+        bound = ", since a bound keeps it from them" if fit.at_bound else ""
+        text = f"The law fits the {fit.n} trials worse than the mean of {fit.outcome} does{bound}."
+        return Reason(Standing.BAD, title, text)
+    text = f"The law explains {percent(fit.r_squared, 4)} of the variation of {fit.outcome} over {fit.n} trials."
+    return Reason(Standing.GOOD if fit.r_squared > 0.95 else Standing.WARNING, title, text)
 
 
 def _comparison_reasons(verdict: Verdict) -> list[Reason]:

@@ -107,7 +107,8 @@ def fit_text(contender: Contender) -> str:
     ]
     text = f"{fit.outcome} = {contender.text}"
     text += f", with {join(known)}," if known else ""
-    text += f" explains {percent(fit.r_squared, 4)} of the variation"
+    explained = f"explains {percent(fit.r_squared, 4)} of the variation"
+    text += f" {explained}" if not fit.r_squared < 0 else " fits worse than the mean of the trials does"
     if fit.lack_of_fit is None:
         return f"{text}; {fit.lack_of_fit_reason}."
     misses = (

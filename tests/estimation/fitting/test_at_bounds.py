@@ -11,6 +11,8 @@ import pytest
 from insitu.orchestrator.causal.blueprint import build_blueprint
 from insitu.orchestrator.causal.target import target_of
 from insitu.orchestrator.estimation.answer import answer
+from insitu.orchestrator.estimation.checks.finding import Check
+from insitu.orchestrator.estimation.fitting.refit import fit_law
 from insitu.orchestrator.estimation.questions import asking
 from insitu.orchestrator.estimation.questions.abduction import find_trial
 from insitu.orchestrator.estimation.questions.counterfactual import counterfactual
@@ -18,9 +20,11 @@ from insitu.orchestrator.estimation.questions.explanation import explain
 from insitu.orchestrator.estimation.questions.fidelity import Fidelity, Grade
 from insitu.orchestrator.estimation.questions.model import FittedModel
 from insitu.orchestrator.plan.goals import ParametersGoal
+from insitu.orchestrator.plan.law_kinds import Bounds
 from insitu.orchestrator.plan.loading import load_model
 from insitu.orchestrator.store.records import StoredTrial
 from tests.estimation.chains import fitted
+from tests.estimation.made import made, trials_of
 from tests.standins import exact, trial_of
 from tests.statistics.test_ernest import INPUT_SHARE, MACHINES, MODEL, TIME_S
 
@@ -100,3 +104,37 @@ def test_the_answer_to_a_goal_of_all_parameters_keeps_to_their_bounds(model: Fit
     assert found["theta0"].low == 0, "plain, it would reach below"
     assert found["theta3"].high == pytest.approx(1.4 * estimates["theta3"].reported_high)
     assert math.isinf(found["theta3"].relative_half_width), "nothing is precise in relation to zero"
+
+
+X = np.tile([1.0, 2.0, 3.0, 4.0], 6)
+
+
+@pytest.mark.parametrize("text", ["c + a * x", "c + a * x^k"], ids=["linear", "curved"])
+def test_a_bound_that_the_trials_exclude_is_said_to_contradict_them(text: str) -> None:
+    """Nothing takes a second here, and the model has it that everything does."""
+    bounds = {"c": Bounds(low=1.0), "k": Bounds(low=0.5, high=2.0)}
+    law = made(text, bounds={name: one for name, one in bounds.items() if name in text})
+    observed = 0.05 + 0.1 * X + np.random.default_rng(3).normal(0, 0.02, len(X))
+    fit = fit_law(law.law, trials_of({"x": X}, observed), variables=law.variables)
+    assert "c" in fit.at_bound
+    assert fit.r_squared < 0
+    (said,) = (one.sentence for one in fit.findings if one.check is Check.BOUND)
+    assert "The trials contradict that: by themselves they say c = " in said
+    assert fit.lack_of_fit is not None
+    assert fit.lack_of_fit.significant
+    assert "A term in" not in (fit.missing_term.sentence if fit.missing_term else "")
+
+
+def test_a_bound_that_the_truth_stands_at_is_no_contradiction_and_no_lack_of_fit() -> None:
+    law = made("c + a * x", bounds={"c": Bounds(low=0.0)})
+    rng = np.random.default_rng(3)
+    stopped, contradicted, lacking = 0, 0, 0
+    for _ in range(200):
+        trials = trials_of({"x": X}, 0.1 * X + rng.normal(0, 0.02, len(X)))
+        fit = fit_law(law.law, trials, variables=law.variables)
+        stopped += fit.at_bound == ("c",)
+        contradicted += any("contradict" in one.sentence for one in fit.findings)
+        lacking += fit.lack_of_fit is not None and fit.lack_of_fit.significant
+    assert 70 < stopped < 130
+    assert contradicted <= 5
+    assert lacking <= 20

@@ -28,6 +28,8 @@ class Leftover:
         Numbers of the trials' assignments, shape (n,).
     size
         Of what the law explains, as a sum of squares: what is far below it is rounding.
+    held
+        What parameters that stand at a bound would be multiplied by, shape (n, any): the law cannot follow it.
     per_term
         What one unit more of the law's right side adds to a residual, shape (n,).
     """
@@ -37,6 +39,12 @@ class Leftover:
     groups: Labels
     size: float
     per_term: Array
+    held: Array
+
+    @property
+    def without_bounds(self) -> Array:
+        """What the law would span without its bounds, shape (n, any)."""
+        return np.hstack([self.rows, self.held])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ def check_lack_of_fit(left: Leftover) -> LackOfFitAnswer:
         return LackOfFitAnswer(None, "no assignment was tried twice, so there is no pure error to compare with")
     means = (left.groups[:, None] == groups[None, :]).astype(float)
     small = orthonormal_basis(left.rows)
-    large = orthonormal_basis(np.hstack([means, left.rows]))
+    large = orthonormal_basis(np.hstack([means, left.without_bounds]))
     df_lack, df_pure = large.shape[1] - small.shape[1], len(left.groups) - large.shape[1]
     if df_lack < 1:
         return LackOfFitAnswer(None, "the law has as many parameters as there are distinct assignments")
@@ -138,7 +146,7 @@ def find_missing_term(left: Leftover, tried_terms: Sequence[Candidate]) -> Missi
     """Find the one term whose addition reduces the residual sum of squares most; ``None`` without any."""
     from scipy import stats
 
-    basis = orthonormal_basis(left.rows)
+    basis = orthonormal_basis(left.without_bounds)  # what a bound keeps from the law is no missing term
     residual = left.residuals - basis @ (basis.T @ left.residuals)
     rss, df = float(residual @ residual), len(residual) - basis.shape[1] - 1
     if df < 1 or rss == 0:

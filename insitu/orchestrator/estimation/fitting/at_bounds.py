@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,15 +18,17 @@ from insitu.orchestrator.estimation.fitting.solution import Solution, Task, leas
 from insitu.orchestrator.estimation.fitting.spread import Band
 from insitu.orchestrator.plan.law_kinds import Bounds
 
+_SURELY = 0.99
+"""Confidence of the interval that a bound must lie beyond for the trials to contradict it."""
+
 
 def solve_bounded(task: Task) -> Solution:
     """Ordinary least squares of a linear law with its parameters within bounds, exactly."""
     law, columns = task.law, task.data.columns
     rows, bounds = law.design_matrix(columns), bounds_of(task)
     found = _bounded_fit(task, rows, task.data.observed - law.offsets(columns), bounds)
-    held = np.array([name in found.at_bound for name in law.parameters])
     mean = law.mean(found.values, columns)
-    finding = bound_finding(task, held)
+    finding = bound_finding(found.at_bound, _contradicted(task, found))
     return Solution(
         values=found.values,
         covariance=least_squares_covariance(law, rows, found.inverse_gram, found.sigma**2, found.df),
@@ -40,19 +45,29 @@ def solve_bounded(task: Task) -> Solution:
     )
 
 
-def guarded_intervals(task: Task, values: Array, rows: Array, residuals: Array) -> Band | None:
-    """Intervals of parameters, of which some stand at a bound, in the law's linear approximation.
+@dataclass(frozen=True, slots=True, eq=False)
+class Linearised:
+    """What a law's linear approximation says where some parameters stand at a bound.
 
-    Returns
-    -------
-    Band or None
-        ``None`` where the trials tell the parameters apart only with the bounds.
+    Attributes
+    ----------
+    intervals
+        Of all parameters; ``None`` where the trials tell them apart only with the bounds.
+    contradicted
+        Those of which the trials exclude the bound, with what they say instead.
     """
+
+    intervals: Band | None = None
+    contradicted: tuple[str, ...] = ()
+
+
+def linearised(task: Task, values: Array, rows: Array, residuals: Array) -> Linearised:
+    """Look at the law's linear approximation where a search ended at a bound."""
     try:
         found = _bounded_fit(task, rows, residuals + rows @ values, bounds_of(task))
     except (NotIdentified, ArithmeticError):
-        return None
-    return _guarded(found, task.confidence)
+        return Linearised()
+    return Linearised(_guarded(found, task.confidence), _contradicted(task, found))
 
 
 def _bounded_fit(task: Task, rows: Array, response: Array, bounds: Band) -> BoundedFit:
@@ -71,9 +86,33 @@ def bounds_of(task: Task) -> Band:
     return Band(np.array([one.low for one in bounds]), np.array([one.high for one in bounds]))
 
 
-def bound_finding(task: Task, at_bound: npt.NDArray[np.bool_]) -> Finding | None:
-    """Which parameters stand at a bound, and what that does to the intervals; ``None`` if none does."""
-    names = tuple(name for name, held in zip(task.law.parameters, at_bound, strict=True) if held)
+def _contradicted(task: Task, found: BoundedFit) -> tuple[str, ...]:
+    """Parameters at a bound that the trials exclude by themselves, with their interval without any bound."""
+    law, told = task.law, []
+    for index, name in enumerate(law.parameters):
+        if name in found.at_bound and found.parameter(name, _SURELY).contradicted:
+            row = np.eye(len(law.parameters))[index]
+            alone = found.without_bounds(row, task.confidence)
+            unit, scale = law.parameter_units[name], law.parameter_scales[name]
+            low, high = sorted((alone.low * scale, alone.high * scale))
+            value = float(found.unbounded.values[index]) * scale
+            told.append(f"{name} = {value:.3g} [{low:.3g}, {high:.3g}]{f' {unit}' if unit else ''}")
+    return tuple(told)
+
+
+def named(task: Task, at_bound: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    """Parameters that stand at a bound."""
+    return tuple(name for name, held in zip(task.law.parameters, at_bound, strict=True) if held)
+
+
+def bound_finding(names: tuple[str, ...], contradicted: Sequence[str] = ()) -> Finding | None:
+    """Which parameters stand at a bound, and what that does to the intervals; ``None`` if none does.
+
+    Parameters
+    ----------
+    contradicted
+        Those of which the trials exclude the bound, with what they say instead.
+    """
     if not names:
         return None
     stand, them, they = f"the parameter {names[0]} stands at its bound", "it", "it is"
@@ -83,4 +122,9 @@ def bound_finding(task: Task, at_bound: npt.NDArray[np.bool_]) -> Finding | None
         f"{stand}: the trials alone would put {them} beyond; intervals of parameters allow for "
         f"that, those of means and effects take it that {they} there"
     )
+    if contradicted:
+        text += (
+            f". The trials contradict that: by themselves they say {joined(contradicted)}; "
+            "the bound is wrong or the law is, and then no estimate or interval of the law holds"
+        )
     return Finding(Check.BOUND, True, sentence(text), parameters=names)

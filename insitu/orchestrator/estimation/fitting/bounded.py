@@ -139,12 +139,18 @@ class BoundedFit:
         """One new trial at a design row; arguments as of `mean`."""
         return self._answer(row, offset, confidence, noise=1.0)
 
+    def without_bounds(
+        self, row: Array, confidence: float, *, offset: float = 0.0, noise: float = 0.0
+    ) -> Interval:
+        """What the trials say by themselves of a sum of the parameters, or of a trial where `noise` is one."""
+        free = self.unbounded
+        spread = free.sigma * math.sqrt(noise + free.leverage(row))
+        return _around(float(row @ free.values) + offset, spread, free.df, confidence)
+
     def _answer(self, row: Array, offset: float, confidence: float, noise: float) -> BoundedAnswer:
         value = float(row @ self.values) + offset
+        whole = self.without_bounds(row, confidence, offset=offset, noise=noise)
         spread = self.sigma * math.sqrt(noise + float(row @ self.inverse_gram @ row))
-        free = self.unbounded
-        spread_free = free.sigma * math.sqrt(noise + free.leverage(row))
-        whole = _around(float(row @ free.values) + offset, spread_free, free.df, confidence)
         possible = _reach(row, self.low, self.high, offset)
         apart = whole.high < possible.low or whole.low > possible.high
         if noise:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
-from insitu.orchestrator.estimation.fitting.at_bounds import bound_finding, guarded_intervals
+from insitu.orchestrator.estimation.fitting.at_bounds import Linearised, bound_finding, linearised, named
 from insitu.orchestrator.estimation.fitting.data import information_rows
 from insitu.orchestrator.estimation.fitting.identified import refuse_mixed
 from insitu.orchestrator.estimation.fitting.search import Minimum, Search, Weighing
@@ -78,10 +78,11 @@ def solution_at(task: Task, search: Search, minimum: Minimum, sigma: float) -> S
         inverse_gram[np.ix_(free, free)] = inverse_of_gram(known[:, free])
     left = noise_residuals(task.law, task.data.observed, _mean(task, minimum.values), sigma)
     df = _degrees_of_freedom(task, minimum, sigma)
-    found = (search.finding(minimum), bound_finding(task, minimum.held))
-    intervals = None
+    alone = Linearised()
     if minimum.held.any() and task.prior is None:
-        intervals = guarded_intervals(task, minimum.values, rows, left)
+        alone = linearised(task, minimum.values, rows, left)
+    at_bound = named(task, minimum.held)
+    found = (search.finding(minimum), bound_finding(at_bound, alone.contradicted))
     solution = Solution(
         values=minimum.values,
         covariance=least_squares_covariance(task.law, rows, inverse_gram, sigma**2, df),
@@ -92,9 +93,9 @@ def solution_at(task: Task, search: Search, minimum: Minimum, sigma: float) -> S
         mean=_mean(task, minimum.values),
         rows=rows,
         residuals=left,
-        at_bound=tuple(name for name, held in zip(task.law.parameters, minimum.held, strict=True) if held),
+        at_bound=at_bound,
         findings=tuple(one for one in found if one is not None),
-        intervals=intervals,
+        intervals=alone.intervals,
     )
     return solution if task.prior is None else task.prior.accounted(task, solution)
 

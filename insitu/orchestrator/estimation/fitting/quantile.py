@@ -12,7 +12,7 @@ from insitu.orchestrator.causal.expression import Array
 from insitu.orchestrator.errors import NotIdentified
 from insitu.orchestrator.estimation.checks.finding import Check, Finding
 from insitu.orchestrator.estimation.checks.words import sentence
-from insitu.orchestrator.estimation.fitting.at_bounds import bound_finding, bounds_of
+from insitu.orchestrator.estimation.fitting.at_bounds import bound_finding, bounds_of, named
 from insitu.orchestrator.estimation.fitting.curved import solve_curved
 from insitu.orchestrator.estimation.fitting.data import information_rows, noise_unit
 from insitu.orchestrator.estimation.fitting.solution import Solution, Task, inverse_of_gram
@@ -196,7 +196,7 @@ def _solution(task: Task, found: _Straight) -> Solution:
         covariance[free] = _covariance(found, law.quantile) / np.outer(found.lengths[~held], found.lengths[~held])
         inverse_gram[free] = inverse_of_gram(rows[:, ~held])
     df = float(len(left) - int((~held).sum()))
-    found_at_bound = bound_finding(task, held)
+    found_at_bound = bound_finding(named(task, held))
     findings = [found_at_bound] if found_at_bound is not None else []
     if task.prior is not None:
         text = f"what {task.prior.source} found is not used: a quantile is fitted without a prior"

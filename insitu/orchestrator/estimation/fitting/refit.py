@@ -224,7 +224,8 @@ def _lack_of_fit(task: Task, solution: Solution) -> LackOfFitAnswer:
         return LackOfFitAnswer(None, "the test is one of means, and this is a quantile")
     law, data = task.law, task.data
     unit = noise_unit(law, solution.mean)
-    spans = [solution.rows]
+    held = np.array([name in solution.at_bound for name in law.parameters], dtype=np.bool_)
+    spans = [solution.rows[:, ~held]]
     if solution.method in (Method.CLUSTERED, Method.MIXED):  # nodes and days may have offsets of their own
         spans += [dummies(data.nodes), dummies(data.days)]
     left = Leftover(
@@ -232,6 +233,7 @@ def _lack_of_fit(task: Task, solution: Solution) -> LackOfFitAnswer:
         residuals=clipped(solution),
         groups=data.groups,
         size=float(((data.observed / unit) ** 2).sum()),
+        held=solution.rows[:, held],
         per_term=(solution.mean if law.link is Link.LOG else np.ones_like(unit)) / unit,
     )
     answer = check_lack_of_fit(left)
