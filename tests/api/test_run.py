@@ -6,7 +6,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,59 @@ def test_mistakes_raise_what_the_commands_print(run: Run, tmp_path: Path) -> Non
         insitu.open_run(tmp_path)
     with pytest.raises(AttributeError, match="no attribute 'open_runs'"):
         insitu.open_runs  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("level", "message"),
+    [
+        (None, "cores: None is not a level"),
+        ([0.5], r"cores: \[0.5\] is not a level"),
+        (True, "cores: True is not a level"),
+        (np.bool_(True), "cores: .*True.* is not a level"),
+        (math.nan, "the level of cores is not a number"),
+        (-math.inf, "cores cannot be minus infinity"),
+        ("inf", "cores: 'inf' is not a level"),
+    ],
+)
+def test_what_is_no_level_is_refused_in_every_question(run: Run, level: Any, message: str) -> None:
+    asked: list[Callable[[], object]] = [
+        lambda: run.whatif({"cores": level}),
+        lambda: run.simulate({"cores": level}),
+        lambda: run.counterfactual(7, {"cores": level}),
+        lambda: run.effect("size", at={"cores": level}),
+        lambda: run.elasticity("size", at={"cores": level}),
+    ]
+    asked += [lambda: run.effect("cores", low=level)] if level is not None else []
+    for ask in asked:
+        with pytest.raises(InputError, match=message):
+            ask()
+
+
+def test_a_table_says_of_each_level_that_is_none_why(run: Run) -> None:
+    table = run.whatif(pd.DataFrame({"cores": pd.Series([0.5, True, "inf", None], dtype=object)}))
+    assert list(table["problem"]) == ["", "cores: True is not a level", "cores: 'inf' is not a level", ""]
+
+
+def test_infinity_is_unlimited_where_that_is_a_level(run: Run) -> None:
+    assert run.whatif({"cores": math.inf}).mean == run.whatif({"cores": "unlimited"}).mean
+    for level in (math.inf, "unlimited"):
+        with pytest.raises(InputError, match="size cannot be unlimited: it caps nothing"):
+            run.whatif({"size": level})
+
+
+def test_questions_of_another_shape_are_refused_as_others_are(run: Run) -> None:
+    wrong: Any = "cores=0.5"
+    for ask in (lambda: run.whatif(wrong), lambda: run.effect("size", at=wrong)):
+        with pytest.raises(InputError, match=r"levels by variable|given by variable"):
+            ask()
+    other: Any = "runs/b"
+    with pytest.raises(InputError, match="compared with another run, and not with 'runs/b'") as caught:
+        run.compare(other)
+    assert caught.value.hint == "open it first, with insitu.open_run(path)"
+    with pytest.raises(OutsideSupport) as outside:
+        run.whatif({"size": 40e6})
+    assert "extrapolate=True" in str(outside.value.hint)
+    assert "null" in json.dumps(run.whatif({"cores": 0.5}).document(), allow_nan=False)
 
 
 CATEGORIES = """

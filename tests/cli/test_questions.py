@@ -208,4 +208,6 @@ def test_an_error_is_two_lines_on_stderr_and_exit_code_2(run: Path) -> None:
     assert done.stdout == ""
     first, second = done.stderr.splitlines()
     assert first.startswith("error: size = 40 MB is outside the trials")
-    assert second == "  hint: ask within that range, or extrapolate with --extrapolate"
+    assert (
+        second == "  hint: ask within that range, or extrapolate with --extrapolate (in Python: extrapolate=True)"
+    )

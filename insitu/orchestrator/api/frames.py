@@ -95,7 +95,17 @@ def answers_frame(questions: pd.DataFrame, ask: Callable[[Mapping[str, Level]], 
         The questions, and ``mean``, ``mean_low``, ``mean_high``, ``low``, ``high``, ``q<percent>`` with its
         ``_low`` and ``_high`` for each quantile, ``fidelity``, ``extrapolated`` and ``problem``, which says why a
         question has no answer.
+
+    Raises
+    ------
+    InputError
+        If it is no table.
     """
+    if not isinstance(questions, pd.DataFrame):
+        raise InputError(
+            f"a question gives levels by variable, or is a table of them, and not {questions!r}",
+            hint='as in {"cpu_cores": 0.5}',
+        )
     answers = [
         _answer({str(name): cell for name, cell in row.items()}, ask) for row in questions.to_dict("records")
     ]
@@ -104,7 +114,7 @@ def answers_frame(questions: pd.DataFrame, ask: Callable[[Mapping[str, Level]], 
 
 def _answer(row: Mapping[str, object], ask: Callable[[Mapping[str, Level]], WhatIf]) -> dict[str, object]:
     asked: dict[str, Level] = {
-        name: level if isinstance(level, str) else float(level)  # type: ignore[arg-type]
+        name: level  # type: ignore[misc]  # what is no level, `ask` refuses
         for name, level in row.items()
         if not _empty(level)
     }

@@ -365,7 +365,18 @@ class Run:
         return shown(Explained, answer)
 
     def compare(self, other: Run) -> Compared:
-        """Find which laws differ in another run, and whether by more than noise."""
+        """Find which laws differ in another run, and whether by more than noise.
+
+        Raises
+        ------
+        InputError
+            If it is no run.
+        """
+        if not isinstance(other, Run):
+            raise InputError(
+                f"a run is compared with another run, and not with {other!r}",
+                hint="open it first, with insitu.open_run(path)",
+            )
         from insitu.orchestrator.estimation.questions.comparison import compare_models
 
         return shown(Compared, compare_models(self.model, other.model))

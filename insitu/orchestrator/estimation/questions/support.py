@@ -115,7 +115,10 @@ def refuse(outside: Iterable[str], *, extrapolate: bool) -> None:
     """
     reasons = tuple(dict.fromkeys(outside))
     if reasons and not extrapolate:
-        raise OutsideSupport("; ".join(reasons), hint="ask within that range, or extrapolate with --extrapolate")
+        raise OutsideSupport(
+            "; ".join(reasons),
+            hint="ask within that range, or extrapolate with --extrapolate (in Python: extrapolate=True)",
+        )
 
 
 def refuse_unestimated(fitted: FittedLaw, levels: Mapping[str, float]) -> None:
