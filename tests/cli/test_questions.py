@@ -195,6 +195,28 @@ def test_outside_the_support_is_refused_or_marked(run: Path) -> None:
     assert "fidelity poor: outside the support" in text
 
 
+def test_unknown_numbers_are_null_and_infinity_is_text(run: Path) -> None:
+    """Through two laws there is no one leverage; a cap that is not set is unlimited."""
+    assert document("whatif", run, "--do", "size=12e6")["leverage"] is None
+    shown = document("show", run)
+    assert shown["goal"]["low"] is None
+    assert any(trial["assignment"]["cores"] == "inf" for trial in shown["trials"])
+    assert '"nan"' not in json.dumps(shown)
+
+
+def test_show_says_where_the_other_laws_are(run: Path) -> None:
+    assert "the law of work: see the report, or fitted.json" in insitu("show", run)
+
+
+def test_a_report_needs_a_file(run: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(run), "--out", str(tmp_path)])
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception).startswith(f"{tmp_path} is a folder\n  hint: name a file")
+    assert list(tmp_path.iterdir()) == []
+    insitu("report", run, "--out", tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 1000
+
+
 @pytest.mark.parametrize("command", ["whatif", "effect", "elasticity", "counterfactual", "explain", "show"])
 def test_help_has_an_example_or_says_what_it_shows(command: str) -> None:
     text = insitu(command, "--help")

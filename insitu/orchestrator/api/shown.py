@@ -35,8 +35,11 @@ class Shown:
         raise NotImplementedError
 
     def document(self) -> dict[str, Json]:
-        """The answer as plain data that ``json.dumps(allow_nan=False)`` takes; base units."""
-        document = finite_json(asdict(self))  # type: ignore[call-overload]
+        """The answer as plain data that ``json.dumps(allow_nan=False)`` takes; base units.
+
+        What is not known is ``None``, and infinity the text ``inf``.
+        """
+        document = finite_json(asdict(self), unknown=None)  # type: ignore[call-overload]
         assert isinstance(document, dict)
         return document
 

@@ -18,8 +18,11 @@ def report(
 ) -> None:
     """Write report.html: one file, readable without any network."""
     from insitu.orchestrator.cli import results
+    from insitu.orchestrator.errors import InputError
     from insitu.orchestrator.report.page import write_report
 
     target = out or run / "report.html"
+    if target.is_dir():
+        raise InputError(f"{target} is a folder", hint=f"name a file, as in --out {target / 'report.html'}")
     write_report(target, results.summary_of(run))
     typer.echo(str(target))

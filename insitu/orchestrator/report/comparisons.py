@@ -28,8 +28,8 @@ def comparison_document(comparison: Comparison) -> dict[str, Json]:
         for one in comparison.laws
     ]
     return {
-        "laws": finite_json(laws),
-        "not_compared": finite_json([asdict(one) for one in comparison.not_compared]),
+        "laws": finite_json(laws, unknown=None),
+        "not_compared": finite_json([asdict(one) for one in comparison.not_compared], unknown=None),
     }
 
 

@@ -1,6 +1,6 @@
 """The JSON document of a run: one versioned object with everything the page shows.
 
-Base units throughout; ``inf`` (a level that is *unlimited*) and other non-finite numbers are strings.
+Base units throughout; ``inf`` (a level that is *unlimited*) is a string, and what is not known ``null``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run_document(summary: Summary) -> dict[str, Json]:
         "trials": [_trial(trial) for trial in summary.trials],
         "provenance": {fact.label: fact.text for fact in summary.facts},
     }
-    return {key: finite_json(item) for key, item in tree.items()}
+    return {key: finite_json(item, unknown=None) for key, item in tree.items()}
 
 
 def _trial(trial: StoredTrial) -> dict[str, object]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from insitu.orchestrator.report.endings import ending_label
 from insitu.orchestrator.report.goal_section import GoalSection, goal_section
 from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
-from insitu.orchestrator.report.wording import count, number, signed_percent
+from insitu.orchestrator.report.wording import count, join, number, signed_percent
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial
 from insitu.orchestrator.store.states import SPOILT
 from insitu.orchestrator.units import format_quantity, percent
@@ -53,6 +53,10 @@ def render_summary(summary: Summary, *, ending: bool = True) -> RenderableType:
     parts += [Text(""), Text.assemble(("law  ", "dim"), summary.law)]
     if summary.analysis.fit is not None:
         parts.append(_estimates(summary.analysis.fit))
+    others = [one.outcome for one in summary.fits if one.outcome != summary.outcome]
+    if others:
+        laws = "the law" if len(others) == 1 else "the laws"
+        parts.append(Text(f"{laws} of {join(others)}: see the report, or fitted.json", "dim"))
     reasons = Table.grid(padding=(0, 1))
     for reason in summary.reasons:
         reasons.add_row(_MARKS[reason.standing], Text(reason.title, "bold"), Text(reason.text))

@@ -36,16 +36,22 @@ LEVEL_COLUMNS = (
 )
 
 
-def finite_json(value: object) -> Json:
-    """Copy a tree of plain data with its non-finite numbers spelt as text."""
+def finite_json(value: object, *, unknown: str | None = "nan") -> Json:
+    """Copy a tree of plain data with its non-finite numbers spelt as text.
+
+    Parameters
+    ----------
+    unknown
+        What stands for not a number.
+    """
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return unknown if math.isnan(value) else value if math.isfinite(value) else str(value)
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): finite_json(item) for key, item in value.items()}
+        return {str(key): finite_json(item, unknown=unknown) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [finite_json(item) for item in value]
+        return [finite_json(item, unknown=unknown) for item in value]
     raise TypeError(f"{type(value).__name__} is not plain data")
 
 
