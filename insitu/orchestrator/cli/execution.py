@@ -137,7 +137,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     from insitu.orchestrator.units import format_quantity
 
     directory = store.directory
-    run_id = str(store.meta()["run_id"])
+    run_id = store.run_id
     workspace = directory.absolute() / "work"
     store.set_meta("status", "running")
     for key, cap in prepared.radius.allowed.caps.items():
