@@ -27,11 +27,23 @@ def effect(
     ] = None,
     low: Annotated[
         str | None,
-        typer.Option("--from", metavar="LEVEL", help="Where the cause starts.", show_default="lowest tried"),
+        typer.Option(
+            "--from",
+            metavar="LEVEL",
+            help="Where the cause starts.",
+            show_default="lowest tried",
+            autocompletion=completion.levels_of_cause,
+        ),
     ] = None,
     high: Annotated[
         str | None,
-        typer.Option("--to", metavar="LEVEL", help="Where it ends.", show_default="highest tried"),
+        typer.Option(
+            "--to",
+            metavar="LEVEL",
+            help="Where it ends.",
+            show_default="highest tried",
+            autocompletion=completion.levels_of_cause,
+        ),
     ] = None,
     at: Annotated[
         list[str] | None,
