@@ -167,7 +167,8 @@ def _check(fit: Fit) -> None:
         cells = np.array(matrix, dtype=np.float64).reshape(size, size)
         if not np.isfinite(cells).all():
             raise ValueError("a matrix is not finite")
-        sizes = np.sqrt(np.abs(np.outer(np.diag(cells), np.diag(cells))))
+        deviations = np.sqrt(np.abs(np.diag(cells)))
+        sizes = np.outer(deviations, deviations)
         if (np.abs(cells - cells.T) > _SYMMETRY * sizes).any() or (np.diag(cells) < 0).any():
             raise ValueError("a matrix is no covariance")
         if not _is_positive(cells):
