@@ -418,3 +418,61 @@ def test_a_latin_hypercube_over_a_range_of_whole_loads_has_whole_loads(tmp_path:
     levels = [one.assignment.as_dict() for one in experiment.design_trials(prepared.plan, prepared.blueprint)]
     assert {one["load"] for one in levels} <= {0.0, 1.0, 2.0, 3.0, 4.0}
     assert len({one["cores"] for one in levels}) > 10
+
+
+CHAIN = """\
+variables:
+  size: {unit: B, role: parameter}
+  cores: {unit: core, set_by: cpu.cores}
+  freq: {unit: Hz, set_by: cpu.frequency}
+  work: {unit: s, measured_by: cpu_time}
+  runtime: {unit: s, measured_by: wall_time}
+laws:
+  work: WORK
+  runtime: LAW
+parameters:
+  d: {unit: s}
+"""
+"""What is set, a law on the way, and the outcome's."""
+THROUGH = "c + b * work / cores"
+
+
+def through(folder: Path, work: str, sizes: str, kind: str, goal: str = "") -> experiment.Experiment:
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40").replace("[1, 2]", sizes) + f"design: {{kind: {kind}}}\n"
+    text = text.replace("effect: cores -> runtime", goal) if goal else text
+    model = (
+        CHAIN.replace("WORK", work)
+        .replace("LAW", THROUGH)
+        .replace("  d: {unit: s}\n", "")
+        .replace("parameters:\n", "")
+        .replace("  freq: {unit: Hz, set_by: cpu.frequency}\n", "")
+    )
+    return prepared_from(folder, text, model)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", ["sequential", "factorial", "d_optimal", "c_optimal"])
+def test_every_law_on_the_way_to_the_outcome_has_to_be_told(tmp_path: Path, kind: str) -> None:
+    for work, mixed in (("k + w * size + z * size", "w and z"), ("k + k2 + w * size", "k and k2")):
+        with pytest.raises(InputError) as caught:
+            doubts_of(through(tmp_path, work, "[1, 2, 4]", kind), None)
+        said = f"plan.yaml:7:16: the law of work cannot be fitted: the planned trials do not tell {mixed} apart"
+        assert caught.value.message.endswith(said)
+        assert (caught.value.hint or "").startswith(
+            f"keep one of {mixed} in the law: no level of any variable separates them; without `goal`"
+        )
+    assert doubts_of(through(tmp_path, "k + w * size", "[1, 2, 4]", kind), None) == ()
+
+
+@pytest.mark.root
+def test_a_number_that_needs_parameters_only_together_can_do_with_one_of_them(tmp_path: Path) -> None:
+    """At one size k and w are mixed up: an effect at that size needs k + w * size, one at another both."""
+    why = "do not tell k and w apart, since size stands at one level"
+    with pytest.raises(InputError, match=why) as caught:
+        doubts_of(through(tmp_path, "k + w * size", "[2]", "sequential"), None)
+    hint = caught.value.hint or ""
+    assert hint.startswith("give size another level; or keep one of k and w in the law: the goal needs them only ")
+    elsewhere = "effect: cores -> runtime, at: {size: 4}"
+    with pytest.raises(InputError, match=why) as caught:
+        doubts_of(through(tmp_path, "k + w * size", "[2]", "sequential", elsewhere), None)
+    assert "keep one of" not in (caught.value.hint or "")

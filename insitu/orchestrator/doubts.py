@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from insitu.injectors.options import Schedule
 from insitu.injectors.processors import sharing_is_known
 from insitu.orchestrator.causal.composite import compose
+from insitu.orchestrator.design.asked import Asked, asked_of
 from insitu.orchestrator.design.at_rest import hard_to_change
 from insitu.orchestrator.design.contest import first_contest_size
-from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
+from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast, tells
 from insitu.orchestrator.design.sequential import first_batch_size
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
@@ -23,6 +24,7 @@ from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
 from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role
 from insitu.orchestrator.reasoning import reason_about
+from insitu.orchestrator.steering.choice import asked as asked_goal
 from insitu.orchestrator.steering.choice import before_any_trial
 from insitu.orchestrator.steering.comparison import out_of_reach
 from insitu.orchestrator.steering.contest import Rivalry
@@ -65,13 +67,31 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
     _check_size(experiment)
     trials = possible_trials(experiment.plan, experiment.blueprint)
     _check_rival(experiment, trials)
-    fit = (*_about_the_fit(experiment, trials), *_about_speed(experiment))
+    fit = (*_about_the_fits(experiment, trials), *_about_speed(experiment))
     return (*fit, *_about_places(experiment.plan), *_about_windows(experiment, inventory))
 
 
-def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+def _about_the_fits(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+    """Every law between what trials set and the outcome has to be fitted; that of the outcome comes first."""
+    plan, blueprint = experiment.plan, experiment.blueprint.reduced()
+    outcome = outcome_of(experiment.blueprint, plan.goal)
+    asked = asked_of(asked_goal(plan, experiment.blueprint), blueprint, plan.factors)
+    for law in reversed(asked.target.composite.laws):
+        if law.variable == outcome or _is_needed(plan):
+            yield from _about_the_fit(experiment, law, trials, asked)
+    if isinstance(plan.goal, EffectGoal):
+        yield from _about_the_cause(plan, plan.goal.cause, trials)
+
+
+def _is_needed(plan: Plan) -> bool:
+    """Whether laws before that of the outcome have to be fitted: a comparison looks at the outcome's alone."""
+    return plan.goal is not None and not isinstance(plan.goal, ComparisonGoal)
+
+
+def _about_the_fit(
+    experiment: Experiment, law: Law, trials: Sequence[PlannedTrial], asked: Asked
+) -> Iterator[Doubt]:
     plan, variables = experiment.plan, experiment.blueprint.variables
-    law = experiment.blueprint.reduced().laws[outcome_of(experiment.blueprint, plan.goal)]
     known = _known(law)
     likely = forecast(law, trials, variables, known=known)
     if likely.trials < len(trials):
@@ -81,7 +101,10 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
     if at_best.confounded if repeated else not at_best.can_be_fitted:
         doubt = _no_fit(law.variable, at_best, experiment, trials)
         if plan.goal is not None:
-            hint = f"{doubt.hint}; without `goal`, the trials run and are not fitted"
+            whole = tells(law, trials, variables, asked.slopes[law.variable], known=known)
+            enough = _together(at_best.confounded) if whole else ""
+            what = "are not fitted" if law.variable == plan.goal.outcome else "that law is not fitted"
+            hint = "; ".join(filter(None, (doubt.hint, enough, f"without `goal`, the trials run and {what}")))
             raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=hint)
         yield doubt
     elif likely.confounded if repeated else not likely.can_be_fitted:
@@ -89,8 +112,6 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
     for name in likely.silent:
         term = law.term_texts[name]
         yield Doubt(f"{name} of the law of {law.variable} is not estimated: {term} is zero in every trial")
-    if isinstance(plan.goal, EffectGoal):
-        yield from _about_the_cause(plan, plan.goal.cause, trials)
     yield from _about_groups(plan, law, trials)
 
 
@@ -259,6 +280,14 @@ def _mixed_up(one: Confounding) -> str:
         stand = "stands at one level" if len(one.constant) == 1 else "stand at one level each"
         text += f", since {_listed(one.constant, 'and')} {stand}"
     return text
+
+
+def _together(confounded: Sequence[Confounding]) -> str:
+    """What to do where the goal's numbers need no more of mixed parameters than what they make together."""
+    sets = [_listed(one.parameters, "and") for one in confounded if one.separating or one.together]
+    return (
+        f"or keep one of {' and one of '.join(sets)} in the law: the goal needs them only together" if sets else ""
+    )
 
 
 def _remedy(one: Confounding, plan: Plan) -> str:
