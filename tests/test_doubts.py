@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import platform
 import shlex
@@ -462,6 +463,56 @@ def test_every_law_on_the_way_to_the_outcome_has_to_be_told(tmp_path: Path, kind
             f"keep one of {mixed} in the law: no level of any variable separates them; without `goal`"
         )
     assert doubts_of(through(tmp_path, "k + w * size", "[1, 2, 4]", kind), None) == ()
+
+
+PRECISE = ("kind: sequential", "kind: factorial", "kind: c_optimal, trials: 8")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", PRECISE)
+def test_a_number_that_depends_on_no_parameter_is_refused(tmp_path: Path, kind: str) -> None:
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40") + f"design: {{{kind}}}\n"
+    for law in ("c + d * work / cores * 0", "c + d * max(0, 0 * work / cores)"):
+        model = CHAIN.replace("WORK", "k + w * size").replace("LAW", law)
+        model = model.replace("  freq: {unit: Hz, set_by: cpu.frequency}\n", "")
+        with pytest.raises(InputError) as caught:
+            doubts_of(prepared_from(tmp_path, text, model), None)
+        assert caught.value.message.endswith(
+            "plan.yaml:7:16: by the laws, what cores does to runtime from 0.5 core to 1 core is the same whatever "
+            "their parameters are, so no trial tells anything of it"
+        )
+        assert "laws on the way to runtime" in (caught.value.hint or "")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", PRECISE)
+def test_a_number_of_a_cause_that_cannot_be_set_is_refused(tmp_path: Path, kind: str) -> None:
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40").replace("[0.5, 1]", "[unlimited]") + f"design: {{{kind}}}\n"
+    found = prepared_from(tmp_path, text, MODEL.replace("LAW", "c + a * size / cores"))
+    with pytest.raises(InputError, match="cores is unlimited in every trial, so they show no effect of it"):
+        doubts_of(found, None)
+    left = experiment.LeftUnset("cores", "this machine shows no control groups", "mount them")
+    with pytest.raises(InputError) as caught:
+        doubts_of(dataclasses.replace(found, left_unset=(left,)), None)
+    assert caught.value.message.endswith(
+        "plan.yaml:7:16: cores is left as it is in every trial, since this machine shows no control groups: "
+        "they show no effect of it"
+    )
+    assert caught.value.hint == "mount them; or ask for the effect of a variable that can be set here"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", PRECISE)
+def test_a_number_that_needs_what_no_trial_tells_is_refused(tmp_path: Path, kind: str) -> None:
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40") + f"design: {{{kind}}}\n"
+    text = text.replace("effect: cores -> runtime", "prediction: runtime, at: {load: 2, cores: 1, size: 1 B}")
+    model = MODEL.replace("LAW", "c + a * size / cores + d * load")
+    with pytest.raises(InputError) as caught:
+        doubts_of(prepared_from(tmp_path, text, model), None)
+    said = "plan.yaml:7:20: no trial that the plan allows tells d, and the goal needs it"
+    assert caught.value.message.endswith(said)
+    (doubt,) = doubts_of(prepared_from(tmp_path, text.replace("load: 2", "load: 0"), model), None)
+    assert doubt.message.startswith("d of the law of runtime is not estimated")
 
 
 @pytest.mark.root

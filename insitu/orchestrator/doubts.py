@@ -15,6 +15,7 @@ from insitu.orchestrator.design.at_rest import hard_to_change
 from insitu.orchestrator.design.contest import first_contest_size
 from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast, tells
 from insitu.orchestrator.design.sequential import first_batch_size
+from insitu.orchestrator.design.sequential import out_of_reach as never_reached
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
 from insitu.orchestrator.estimation.fitting.prior_files import prior_of
@@ -28,6 +29,7 @@ from insitu.orchestrator.steering.choice import asked as asked_goal
 from insitu.orchestrator.steering.choice import before_any_trial
 from insitu.orchestrator.steering.comparison import out_of_reach
 from insitu.orchestrator.steering.contest import Rivalry
+from insitu.orchestrator.steering.sequential import unidentifiable
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
@@ -80,7 +82,9 @@ def _about_the_fits(experiment: Experiment, trials: Sequence[PlannedTrial]) -> I
         if law.variable == outcome or _is_needed(plan):
             yield from _about_the_fit(experiment, law, trials, asked)
     if isinstance(plan.goal, EffectGoal):
-        yield from _about_the_cause(plan, plan.goal.cause, trials)
+        yield from _about_the_cause(experiment, plan.goal, trials)
+    if _is_needed(plan):
+        _check_asked(experiment, asked, trials)
 
 
 def _is_needed(plan: Plan) -> bool:
@@ -302,8 +306,9 @@ def _remedy(one: Confounding, plan: Plan) -> str:
     return f", {how} ".join(parts)
 
 
-def _about_the_cause(plan: Plan, cause: str, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+def _about_the_cause(experiment: Experiment, goal: EffectGoal, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
     """An effect is a difference between two levels."""
+    plan, cause = experiment.plan, goal.cause
     levels = {trial.assignment.as_dict()[cause] for trial in trials}
     if len(levels) > 1:
         return
@@ -312,10 +317,54 @@ def _about_the_cause(plan: Plan, cause: str, trials: Sequence[PlannedTrial]) -> 
         f"{cause} is {variable.spell(levels.pop())} in every trial, so they show no effect of it",
         f"give {cause} another level",
     )
-    if cause in {left.variable for left in plan.factors if left.levels == (variable.rest,)}:
+    if unset := [one for one in experiment.left_unset if one.variable == cause]:
+        why = f"{cause} is left as it is in every trial, since {unset[0].reason}: they show no effect of it"
+        doubt = Doubt(why, f"{unset[0].remedy}; or ask for the effect of a variable that can be set here")
+    if cause in {left.variable for left in plan.factors if left.levels == (variable.rest,)} and not _is_precise(
+        plan
+    ):
         yield doubt
         return
     raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=doubt.hint)
+
+
+def _is_precise(plan: Plan) -> bool:
+    """Whether a plan is after a number, so that it fails without one."""
+    asks = plan.goal is not None and plan.goal.relative_half_width is not None
+    return asks or plan.design.kind in (SEQUENTIAL, "c_optimal")
+
+
+def _check_asked(experiment: Experiment, asked: Asked, trials: Sequence[PlannedTrial]) -> None:
+    """Refuse a goal whose numbers depend on nothing that trials could tell."""
+    plan, goal = experiment.plan, experiment.plan.goal
+    assert goal is not None
+    place, wanted = _goal_place(plan), asked.target.wanted
+    if not wanted:
+        raise InputError(f"{place}no factor has two levels, so there are no causes to rank", hint="add levels")
+    if not asked.depends and any(one.low != one.high for one in wanted):
+        what = f"what the goal asks of {goal.outcome}"
+        if isinstance(goal, EffectGoal):
+            low, high = (plan.model.variables[goal.cause].spell(one) for one in (wanted[0].low, wanted[0].high))
+            what = f"by the laws, what {goal.cause} does to {goal.outcome} from {low} to {high}"
+        raise InputError(
+            f"{place}{what} is the same whatever their parameters are, so no trial tells anything of it",
+            hint=f"see what the laws on the way to {goal.outcome} give there, such as a factor of zero",
+        )
+    if not _is_precise(plan):
+        return
+    mixed: tuple[str, ...] = ()
+    situation = before_any_trial(plan, experiment.blueprint)
+    if plan.design.kind == SEQUENTIAL and not situation.open:
+        mixed = never_reached(situation)
+    for law in asked.target.composite.laws:
+        slopes, known = asked.slopes[law.variable], _known(law)
+        if mixed or tells(law, trials, experiment.blueprint.variables, slopes, known=known):
+            continue
+        silent = forecast(law, trials, experiment.blueprint.variables, at_best=True, known=known).silent
+        mixed = tuple(name for name in silent if slopes[:, law.parameters.index(name)].any())
+    if mixed:
+        hopeless = unidentifiable(mixed)
+        raise InputError(f"{place}{hopeless.text}", hint="allow further levels, or ask for what does not need it")
 
 
 def _about_places(plan: Plan) -> Iterator[Doubt]:

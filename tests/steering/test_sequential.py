@@ -364,6 +364,17 @@ def test_a_law_on_the_way_that_no_trial_tells_ends_at_the_first_look(run: Run, s
     assert {trial.planned.block for trial in ended.trials} == {1}
 
 
+def test_a_number_that_depends_on_nothing_at_the_machines_levels_ends_at_the_first_look(run: Run) -> None:
+    """Before the run nobody knows where the machine leaves the rate; then it turns out to be without a limit."""
+    plan = with_goal("{effect: cores -> runtime, relative_half_width: 0.5}")
+    plan = plan.replace("[10 MB/s, 20 MB/s, 40 MB/s]", "[unlimited]")
+    model = MODEL.partition("parameters:")[0]
+    ended = run(plan, model.replace("a * size / rate + b * size / cores", "b * size / cores / rate"))
+    assert ended.outcome.ending is Ending.UNIDENTIFIABLE, ended.outcome
+    assert "what the goal asks of runtime depends on no parameter" in ended.outcome.text
+    assert {trial.planned.block for trial in ended.trials} == {1}
+
+
 def test_what_is_missing_in_a_plan_is_said(tmp_path: Path) -> None:
     text = PLAN.replace("goal: {effect: cores -> runtime, relative_half_width: 0.1}\n", "")
     text = text.replace("budget: {trials: 60}\n", "")

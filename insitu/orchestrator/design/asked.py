@@ -58,11 +58,19 @@ def asked_of(goal: Goal, blueprint: Blueprint, factors: Sequence[Factor]) -> Ask
     target = target_of(goal, blueprint, factors, _standing(blueprint, factors))
     laws = target.composite.laws
     start = {law.variable: nominal(law) for law in laws}
+    if not target.wanted:
+        return Asked(target, {law.variable: np.zeros((0, len(law.parameters))) for law in laws}, depends=False)
     with np.errstate(all="ignore"):
         slopes = target.gradients(start)
-        depends = any(_any(target.gradients(values)) for values in _values(start))
     none = {law.variable: np.zeros((len(target.wanted), len(law.parameters))) for law in laws}
-    return Asked(target, {**none, **slopes}, depends)
+    return Asked(target, {**none, **slopes}, depends_on_any(target))
+
+
+def depends_on_any(target: Target) -> bool:
+    """Whether a number depends on a parameter, at one or another of several values of all parameters."""
+    start = {law.variable: nominal(law) for law in target.composite.laws}
+    with np.errstate(all="ignore"):
+        return any(_any(target.gradients(values)) for values in _values(start))
 
 
 def _standing(blueprint: Blueprint, factors: Sequence[Factor]) -> dict[str, float]:

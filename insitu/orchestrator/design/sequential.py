@@ -61,11 +61,27 @@ def never_told(situation: Situation) -> tuple[str, ...]:
 
 
 def _all_rows(situation: Situation) -> Array:
-    """What every trial that there can be tells, shape (n, p)."""
-    at_rest = {name: np.array([level]) for name, level in situation.space.rest.levels}
-    rest = stacked_rows(situation.composite, situation.beliefs, at_rest)
-    rows = np.concatenate([situation.candidates().rows, rest[np.isfinite(rest).all(axis=(1, 2))]])
+    """What every trial that there can be tells, shape (n, p).
+
+    Before any trial, what is not applied counts with a level that the machine may give, too.
+    """
+    columns = [{name: np.array([level]) for name, level in situation.space.rest.levels}]
+    if not situation.tried:
+        columns += [
+            {name: _as_the_machine(levels) for name, levels in one.items()}
+            for one in (situation.space.columns(), columns[0])
+        ]
+    further = [stacked_rows(situation.composite, situation.beliefs, one) for one in columns]
+    rows = np.concatenate(
+        [situation.candidates().rows, *(one[np.isfinite(one).all(axis=(1, 2))] for one in further)]
+    )
     return rows.reshape(-1, rows.shape[2])
+
+
+def _as_the_machine(levels: Array) -> Array:
+    """Levels, shape (m,), with one above the others for what is unlimited."""
+    finite = levels[np.isfinite(levels)]
+    return np.where(np.isfinite(levels), levels, 2 * float(finite.max()) if len(finite) else 1.0)
 
 
 def _names(situation: Situation, sets: Sequence[Sequence[int]]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from insitu.orchestrator.design.asked import depends_on_any
 from insitu.orchestrator.design.looks import Looks, planned_looks
 from insitu.orchestrator.design.sequential import (
     batch_size,
@@ -86,12 +87,22 @@ class SequentialSteering:
         """That no further trial helps: with the goal's numbers, or with a law on the way to them."""
         if mixed := out_of_reach(situation):
             return unidentifiable(mixed)
-        if knowledge.fits or knowledge.valid < first_batch_size(knowledge.composite):
+        if knowledge.valid < first_batch_size(knowledge.composite):
             return None
+        if knowledge.fits:
+            return self._indifferent(knowledge)
         # what is measured has varied by itself by now, so that more trials of the same kind add nothing
         mixed = never_told(situation)
         why = f"a law that {self.goal.outcome} needs cannot be fitted"
         return unidentifiable(mixed, why) if mixed else None
+
+    def _indifferent(self, knowledge: Knowledge) -> Outcome | None:
+        """That at the levels which the machine gave, the goal's numbers do not depend on any parameter."""
+        if not knowledge.target.wanted or depends_on_any(knowledge.target):
+            return None
+        text = f"at the levels of the trials, what the goal asks of {self.goal.outcome} depends on no parameter"
+        remedy = "set what could not be set here, or ask at other levels; the report says which there were"
+        return Outcome(Ending.UNIDENTIFIABLE, text, remedy)
 
     def _note(self, further: int) -> str:
         if not self._looks:
