@@ -516,6 +516,24 @@ def test_a_number_that_needs_what_no_trial_tells_is_refused(tmp_path: Path, kind
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("kind", [*PRECISE, "kind: d_optimal, trials: 8"])
+def test_a_cause_at_one_level_beside_none_at_all_is_a_doubt(tmp_path: Path, kind: str) -> None:
+    """Trials at rest have no cap, and what the machine gives there is known when they have run."""
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40").replace("[0.5, 1]", "[0.5]") + f"design: {{{kind}}}\n"
+    found = prepared_from(tmp_path, text, MODEL.replace("LAW", "c + a * size / cores"))
+    (doubt,) = doubts_of(found, None)
+    assert (
+        "plan.yaml:7:16: cores has the one level 0.5 core: its effect will be that of lifting it" in doubt.message
+    )
+    assert doubt.hint == "give cores another level"
+    assert experiment.design_trials(found.plan, found.blueprint)
+    with_two = prepared_from(
+        tmp_path, text.replace("[0.5]", "[0.5, unlimited]"), MODEL.replace("LAW", "c + a * size / cores")
+    )
+    assert doubts_of(with_two, None) == ()
+
+
+@pytest.mark.root
 def test_a_number_that_needs_parameters_only_together_can_do_with_one_of_them(tmp_path: Path) -> None:
     """At one size k and w are mixed up: an effect at that size needs k + w * size, one at another both."""
     why = "do not tell k and w apart, since size stands at one level"

@@ -311,6 +311,7 @@ def _about_the_cause(experiment: Experiment, goal: EffectGoal, trials: Sequence[
     plan, cause = experiment.plan, goal.cause
     levels = {trial.assignment.as_dict()[cause] for trial in trials}
     if len(levels) > 1:
+        yield from _about_one_level(plan, goal, levels)
         return
     variable = plan.model.variables[cause]
     doubt = Doubt(
@@ -326,6 +327,19 @@ def _about_the_cause(experiment: Experiment, goal: EffectGoal, trials: Sequence[
         yield doubt
         return
     raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=doubt.hint)
+
+
+def _about_one_level(plan: Plan, goal: EffectGoal, levels: set[float]) -> Iterator[Doubt]:
+    """One level, and trials without it, whose level is the machine's and so not known beforehand."""
+    factor = next(one for one in plan.factors if one.variable == goal.cause)
+    if len(factor.levels) > 1 or math.inf not in levels or not (math.isnan(goal.low) or math.isnan(goal.high)):
+        return
+    spelt = plan.model.variables[goal.cause].spell(factor.levels[0])
+    yield Doubt(
+        f"{_goal_place(plan)}{goal.cause} has the one level {spelt}: its effect will be that of lifting it, up to "
+        "what this machine gives in the few trials without intervention; no trials can be chosen for that before",
+        f"give {goal.cause} another level",
+    )
 
 
 def _is_precise(plan: Plan) -> bool:
