@@ -108,7 +108,7 @@ class CpuCores(Injector):
             return Achieved(slope.rate, bound_share, uncertainty, starved, note)
         used = natural_rate(samples)
         if starved or note or is_brief(bound_share) or _let_through(samples, used, level * (1 - self.tolerance)):
-            return Achieved(used, 0.0, 0.0, starved=starved, note=note or TOO_BRIEF)
+            return Achieved(used, 0.0, 0.0, starved=starved, note=note or ("" if starved else TOO_BRIEF))
         return untold(bound_share, uncertainty, slope.longest_s, blur_s / math.sqrt(MOST_UNCERTAIN))
 
 

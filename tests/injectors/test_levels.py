@@ -148,6 +148,14 @@ def test_cores_disturbed_when_others_had_the_processor() -> None:
     assert judged(CPU, 0.8, cpu_samples(0.4, throttled=0.0, stalled=0.5)) is Verdict.DISTURBED
 
 
+def test_a_cap_that_bound_for_a_moment_does_not_hide_that_others_had_the_processor() -> None:
+    samples = cpu_samples(0.4, throttled=0.0, stalled=0.5, period_s=0.05)
+    samples["throttled_periods"][20:] += 1
+    achieved = CPU.achieved(0.8, samples, node())
+    assert verdict(0.8, achieved, CPU) is Verdict.DISTURBED
+    assert achieved.note == ""
+
+
 def test_cores_unset_even_when_others_had_the_processor() -> None:
     samples = cpu_samples(0.4, throttled=0.0, stalled=0.5)
     assert judged(CPU, UNLIMITED, samples) is Verdict.UNSET
