@@ -138,7 +138,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
 
     directory = store.directory
     run_id = str(store.meta()["run_id"])
-    workspace = directory.absolute() / "work"
+    workspace = directory / "work"
     store.set_meta("status", "running")
     for key, cap in prepared.radius.allowed.caps.items():
         if cap.place is not None:
@@ -149,7 +149,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
             with local_cluster(
                 run_id,
                 workspace,
-                directory.absolute(),
+                directory,
                 prepared.plan.guards.outside_writes_bytes,
                 prepared.radius.caps,
                 partial(refuse_crowd, prepared.radius.allowed),

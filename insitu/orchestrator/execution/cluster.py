@@ -142,7 +142,6 @@ def local_cluster(
     """
     folder = Path(tempfile.gettempdir()) / f"insitu-{run}-ray-{secrets.token_hex(3)}"
     command = Process.current()
-    header = Header(run, command.pid, command.started, boot_id(), str(run_directory), session_folder=str(folder))
     setup = AgentSetup(
         run=run,
         workspace=workspace,
@@ -152,6 +151,9 @@ def local_cluster(
         outside_writes_bytes=outside_writes_bytes,
         notice=folder / _NOTICE,
         caps=caps,
+    )
+    header = Header(
+        run, command.pid, command.started, boot_id(), str(setup.run_directory), session_folder=str(folder)
     )
     with _errors_for_users(), ExitStack() as stack:
         journal = stack.enter_context(neighbours.begin(header, admit))
