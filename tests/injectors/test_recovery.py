@@ -83,9 +83,19 @@ def test_a_living_owner_is_left_alone_unless_the_guard_knows_better(state: Path,
     assert recover_journal(path).fate is Fate.IN_USE
     assert marked.is_dir()
     assert path.exists()
-    assert recover_journal(path, even_if_alive=True).fate is Fate.CLEAN
+    assert recover_journal(path, even_if_alive=LIVING.owner).fate is Fate.CLEAN
     assert not marked.exists()
     assert not path.exists()
+
+
+def test_a_living_owner_is_left_alone_whoever_else_is_known_to_have_ended(state: Path, marked: Path) -> None:
+    path = left_behind(state, LIVING, Undo(UndoKind.FOLDER, str(marked)))
+    before = path.read_bytes()
+    for other in (DEAD.owner, dataclasses.replace(LIVING.owner, started="1")):
+        assert recover_journal(path, even_if_alive=other).fate is Fate.IN_USE
+    assert marked.is_dir()
+    assert path.read_bytes() == before
+    path.unlink()
 
 
 def test_a_holder_that_outlives_its_owner_is_ended_first(state: Path, marked: Path) -> None:
@@ -202,7 +212,7 @@ def test_a_pipe_in_place_of_a_journal_holds_nobody_up(state: Path) -> None:
 def test_a_run_of_another_process_namespace_is_left_alone(state: Path, marked: Path) -> None:
     path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, str(marked)))
     path.write_text(path.read_text().replace(process_namespace(), "pid:[1]"))
-    outcome = recover_journal(path, even_if_alive=True)
+    outcome = recover_journal(path, even_if_alive=LIVING.owner)
     assert outcome.fate is Fate.DIRTY
     assert "another process namespace" in outcome.failures[0]
     assert marked.exists()
@@ -394,7 +404,7 @@ def test_a_session_folder_without_the_mark_is_not_touched(state: Path, tmp_path:
 
 def test_a_living_owner_s_session_is_not_ended(state: Path, session: Path) -> None:
     path = left_behind(state, dataclasses.replace(LIVING, session_folder=str(session)), GONE)
-    assert recover_journal(path, even_if_alive=True).fate is Fate.IN_USE
+    assert recover_journal(path, even_if_alive=LIVING.owner).fate is Fate.IN_USE
     assert session.is_dir()
     path.unlink()
 

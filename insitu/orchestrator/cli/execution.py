@@ -80,6 +80,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
             typer.echo(f"see it with: insitu show {directory}")
             return
         machine.require_state_folder()
+        _refuse_twin(str(store.meta()["run_id"]))
         with machine.probe_folder(directory) as folder:
             prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
         _refuse_crowd(prepared)
@@ -115,6 +116,19 @@ def _clean_node() -> None:
     failures = [failure for outcome in recovery.recover_all() for failure in outcome.failures]
     if failures:
         raise NodeDirty("\n".join(failures), hint="insitu recover")
+
+
+def _refuse_twin(run_id: str) -> None:
+    """Look before anything is made, as `_refuse_crowd`."""
+    from insitu.injectors import neighbours
+    from insitu.injectors.errors import TwinExecutes
+    from insitu.injectors.processes import Process
+    from insitu.orchestrator.errors import CannotExecute
+
+    try:
+        neighbours.refuse_twin(run_id, Process.current())
+    except TwinExecutes as exc:
+        raise CannotExecute(exc.message, hint=exc.remedy) from exc
 
 
 def _refuse_crowd(prepared: Experiment) -> None:

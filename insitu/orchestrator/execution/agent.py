@@ -111,7 +111,10 @@ class NodeAgent:
             raylet = Process.of(os.getppid())  # without it nobody would hear of a trial's end
             self._lease = stack.enter_context(Lease(journal, notice=setup.notice, keeper=raylet))
             workspace = Workspace.below(setup.workspace, header.ownership)
-            _undo_at_close(stack, journal, [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting])
+            folders = [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting]
+            _undo_at_close(stack, journal, folders)
+            if failures := carry_out_all(folders, header.ownership):  # a copied run directory has the original's
+                raise NodeDirty("\n".join(failures), hint="insitu recover")
             workspace.make()
             confinement = stack.enter_context(_confined(survey(setup.workspace), setup.caps, journal))
             node = confinement.node
