@@ -79,6 +79,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
             say(f"see it with: insitu show {directory}")
             return
         machine.require_state_folder()
+        _refuse_twin(store.run_id)
         with machine.probe_folder(directory) as folder:
             prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
         _refuse_crowd(prepared)
@@ -116,6 +117,19 @@ def _clean_node() -> None:
         raise NodeDirty("\n".join(failures), hint="insitu recover")
 
 
+def _refuse_twin(run_id: str) -> None:
+    """Look before anything is made, as `_refuse_crowd`."""
+    from insitu.injectors import neighbours
+    from insitu.injectors.errors import TwinExecutes
+    from insitu.injectors.processes import Process
+    from insitu.orchestrator.errors import CannotExecute
+
+    try:
+        neighbours.refuse_twin(run_id, Process.current())
+    except TwinExecutes as exc:
+        raise CannotExecute(exc.message, hint=exc.remedy) from exc
+
+
 def _refuse_crowd(prepared: Experiment) -> None:
     """Look before anything is made; `local_cluster` looks again, with no other run beginning meanwhile."""
     from insitu.injectors import neighbours
@@ -137,7 +151,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
 
     directory = store.directory
     run_id = store.run_id
-    workspace = directory.absolute() / "work"
+    workspace = directory / "work"
     store.set_meta("status", "running")
     for key, cap in prepared.radius.allowed.caps.items():
         if cap.place is not None:
@@ -148,7 +162,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
             with local_cluster(
                 run_id,
                 workspace,
-                directory.absolute(),
+                directory,
                 prepared.plan.guards.outside_writes_bytes,
                 prepared.radius.caps,
                 partial(refuse_crowd, prepared.radius.allowed),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,8 +47,14 @@ def recover(
             say("nothing to do: no run left anything on this machine")
     if failures or strays:
         unknown = [f"{one.kind} {one.name} is marked as ours, but no journal here speaks of it" for one in strays]
-        hint = "run insitu recover as root; it is safe to repeat" if failures else STRAY_REMEDY
+        hint = _remedy() if failures else STRAY_REMEDY
         raise NodeDirty("\n".join([*failures, *unknown]), hint=hint)
+
+
+def _remedy() -> str:
+    if os.geteuid():
+        return "run insitu recover as root; it is safe to repeat"
+    return "put right what is named, and run insitu recover again; see: insitu recover --list"
 
 
 def _document(
