@@ -20,15 +20,16 @@ from insitu.orchestrator.api.levels import parse_level
 from insitu.orchestrator.api.run import Run
 from insitu.orchestrator.errors import InputError, OutsideSupport
 from insitu.orchestrator.plan.types import Role, Settable, Variable
-from insitu.orchestrator.store.records import LevelVerdict, StoredTrial, TrialState
-from tests.estimation.chains import chain_trials, parameter_trials, runtime_of, trial_of
+from insitu.orchestrator.store.records import Assignment, LevelVerdict, StoredTrial, TrialState
+from tests.estimation.chains import chain_trials, parameter_trials, runtime_of
 from tests.made_runs import CHAIN_PLAN, make_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     trials = list(chain_trials(np.random.default_rng(9), 48, extra={7: 0.5}))
-    trials.append(replace(trial_of(49, (), {}), state=TrialState.PLANNED, record=None))
+    last = replace(trials[-1].planned, trial=49)
+    trials.append(replace(trials[-1], planned=last, state=TrialState.PLANNED, record=None))
     hostile = trials[2]
     assert hostile.record is not None
     record = replace(hostile.record, state=TrialState.INVALID, reasons=("<script>alert(1)</script>",))
@@ -308,3 +309,18 @@ def test_importing_takes_nothing_along() -> None:
     code = f"import sys, insitu; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+STRANGE = [(), (("size", math.inf),), (("size", 1.0), ("other", 2.0)), (("size", math.nan),)]
+
+
+@pytest.mark.parametrize("levels", STRANGE)
+def test_a_run_with_levels_that_its_plan_cannot_have_asked_for_is_refused(
+    tmp_path: Path, levels: tuple[tuple[str, float], ...]
+) -> None:
+    trials = list(chain_trials(np.random.default_rng(9), 4))
+    strange = replace(trials[-1].planned, assignment=Assignment(levels))
+    trials[-1] = replace(trials[-1], planned=strange, state=TrialState.PLANNED, record=None)
+    directory = make_run(tmp_path / "run", trials)
+    with pytest.raises(InputError, match="the levels of trial 4 are none of its plan"):
+        insitu.open_run(directory)

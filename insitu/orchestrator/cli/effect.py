@@ -32,12 +32,17 @@ def effect(
             metavar="LEVEL",
             help="Where the cause starts.",
             show_default="as the goal, or the lowest tried",
+            autocompletion=completion.levels_of_cause,
         ),
     ] = None,
     high: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="LEVEL", help="Where it ends.", show_default="as the goal, or the highest tried"
+            "--to",
+            metavar="LEVEL",
+            help="Where it ends.",
+            show_default="as the goal, or the highest tried",
+            autocompletion=completion.levels_of_cause,
         ),
     ] = None,
     at: Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from insitu.orchestrator.cli import completion
+from insitu.orchestrator.cli.saying import say
 
 
 def report(
@@ -25,4 +26,4 @@ def report(
     if target.is_dir():
         raise InputError(f"{target} is a folder", hint=f"name a file, as in --out {target / 'report.html'}")
     write_report(target, results.summary_of(run))
-    typer.echo(str(target))
+    say(str(target))
