@@ -260,7 +260,7 @@ def elasticity(
     if not (math.isfinite(level) and level > 0):
         raise InputError(
             f"{cause} has to stand at a finite level above zero to grow by one percent",
-            hint=f"say at which one it stands: --at {cause}=<level>, in Python at",
+            hint=f"say where it stands: --at {cause}=<level> (in Python: at)",
         )
     mean = question.usual[outcome]
     if not mean > 0:
@@ -315,7 +315,7 @@ def _tried_ends(model: FittedModel, cause: str, outcome: str) -> tuple[float, fl
     if not spans:
         raise InputError(
             f"no fitted law says which levels of {cause} were tried",
-            hint="say between which: --from and --to, in Python low and high",
+            hint="say between which: --from and --to (in Python: low and high)",
         )
     span = spans[-1]
     return (span.requested[0], span.requested[-1]) if len(span.requested) > 1 else (span.low, span.high)
@@ -329,7 +329,7 @@ def _refuse_free(model: FittedModel, question: Question, cause: str, *, asked: b
     shown = model.variable(cause).spell(used)
     raise InputError(
         f"one percent more {cause} is without effect: its cap is not below what the subject uses anyhow, {shown}",
-        hint=f"ask where the cap binds: --at {cause}=<level> below that, in Python at",
+        hint=f"ask where the cap binds: --at {cause}=<level> below that (in Python: at)",
     )
 
 

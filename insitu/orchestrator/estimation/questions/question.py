@@ -190,7 +190,7 @@ def _laws_through(model: FittedModel, outcome: str, do: Mapping[str, float]) -> 
         elif cut.ancestors(name) & set(do) or _standing(model.laws.values(), name) is None:
             raise NotIdentified(
                 f"{outcome} depends on {name} here, whose law could not be fitted: " + model.why_not(name).reason,
-                hint=f"give {name} a level (--do, in Python do), or add trials that tell its parameters",
+                hint=f"give {name} a level with --do (in Python: do), or add trials that tell its parameters",
             )
     return tuple(found)
 
