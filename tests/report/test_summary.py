@@ -91,7 +91,7 @@ def test_levels_that_cannot_be_told_are_counted_and_how_well_the_others_are_know
     assert cpu.widest_held == pytest.approx(0.4)
     (levels,) = [reason for reason in summary.reasons if reason.title == "Levels"]
     assert levels.standing is Standing.WARNING
-    assert "1 missed; 1 bound too briefly to tell; levels that were held are at most" in levels.text
+    assert "1 missed (1 too brief to tell); levels that were held are at most" in levels.text
     lead = render_report(summary).partition("the band is the tolerance of ")[2].partition("</p>")[0]
     assert lead.startswith("3 %, and what the samples of a trial cannot resolve")
     assert "up to 40 % of a level that was held" in lead

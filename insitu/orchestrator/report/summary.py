@@ -321,13 +321,15 @@ def _levels_reason(levels: Sequence[LevelSummary]) -> Reason:
     asked = sum(verdicts.get(name, 0) for name in ("held", "missed", "disturbed", "slack"))
     if not asked:
         return Reason(Standing.OPEN, "Levels", "Nothing was held at a level yet.")
-    off = [f"{verdicts[name]} {name}" for name in ("missed", "disturbed") if verdicts.get(name)]
+    untold = sum(summary.untold for summary in levels)
+    notes = {"missed": f" ({untold} too brief to tell)" if untold else ""}
+    off = [
+        f"{verdicts[name]} {name}{notes.get(name, '')}" for name in ("missed", "disturbed") if verdicts.get(name)
+    ]
     worst = [abs(summary.worst_held) for summary in levels if summary.worst_held is not None]
     text = f"{verdicts.get('held', 0)} of {count(asked, 'intervention')} held"
     text += f", {verdicts['slack']} slack (the cap hardly mattered)" if verdicts.get("slack") else ""
     text += f", {join(off)}" if off else ""
-    untold = sum(summary.untold for summary in levels)
-    text += f"; {untold} bound too briefly to tell" if untold else ""
     text += f"; levels that were held are at most {percent(max(worst))} off." if worst else "."
     vague = sum(summary.vague for summary in levels)
     text += f" More than half of the level is open in {vague} of them." if vague else ""
