@@ -93,10 +93,26 @@ def test_levels_that_cannot_be_told_are_counted_and_how_well_the_others_are_know
     assert cpu.widest_held == pytest.approx(0.4)
     (levels,) = [reason for reason in summary.reasons if reason.title == "Levels"]
     assert levels.standing is Standing.WARNING
-    assert "1 missed; 1 bound too briefly to tell; levels that were held are at most" in levels.text
+    assert "1 missed (1 too brief to tell); levels that were held are at most" in levels.text
     lead = render_report(summary).partition("the band is the tolerance of ")[2].partition("</p>")[0]
     assert lead.startswith("3 %, and what the samples of a trial cannot resolve")
     assert "up to 40 % of a level that was held" in lead
+
+
+def test_levels_that_an_earlier_version_called_held_are_not_shown_as_verified() -> None:
+    trials = list(sort_trials(np.random.default_rng(1)))
+    place = next(i for i, one in enumerate(trials) if not one.planned.baseline)
+    for uncertainty, standing in ((0.4, Standing.GOOD), (25.0, Standing.WARNING)):
+        record = recorded(trials[place])
+        levels = tuple(
+            replace(one, uncertainty=uncertainty * one.requested) if one.variable == "cpu_cores" else one
+            for one in record.levels
+        )
+        trials[place] = replace(trials[place], record=replace(record, levels=levels))
+        summary = summarise(SORT, trials, analyse(SORT, trials, GOAL), META)
+        (told,) = [reason for reason in summary.reasons if reason.title == "Levels"]
+        assert told.standing is standing
+        assert ("open in 1 of them" in told.text) is (standing is Standing.WARNING)
 
 
 def test_what_was_used_under_a_cap_that_never_bound_is_not_called_achieved() -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from insitu.orchestrator.report.summary import Summary, deviation
+from insitu.orchestrator.report.levels import deviation
+from insitu.orchestrator.report.summary import Summary
 from insitu.orchestrator.store.encoding import Json, finite_json
 from insitu.orchestrator.store.records import LevelRecord, StoredTrial
 

@@ -9,7 +9,8 @@ from insitu.orchestrator.estimation.fit import Fit
 from insitu.orchestrator.estimation.questions.curves import Curve
 from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report.goal_plots import goal_plot_data
-from insitu.orchestrator.report.summary import Summary, deviation
+from insitu.orchestrator.report.levels import deviation
+from insitu.orchestrator.report.summary import Summary
 from insitu.orchestrator.report.wording import Scale, axis_scale, level_list, spell_levels
 from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import LevelVerdict

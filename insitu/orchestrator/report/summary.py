@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,9 +18,10 @@ from insitu.orchestrator.plan.types import Variable
 from insitu.orchestrator.report import goals, verdicts
 from insitu.orchestrator.report.course import Looked
 from insitu.orchestrator.report.facts import Fact, gather_facts
+from insitu.orchestrator.report.levels import LevelSummary, level_summaries
 from insitu.orchestrator.report.wording import count, join, p_text
 from insitu.orchestrator.store.encoding import Json
-from insitu.orchestrator.store.records import LevelRecord, LevelVerdict, StoredTrial, TrialState
+from insitu.orchestrator.store.records import StoredTrial, TrialState
 from insitu.orchestrator.store.states import FINISHED, SPOILT
 from insitu.orchestrator.units import percent, percent_beside
 
@@ -65,38 +65,6 @@ class Reason:
     standing: Standing
     title: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class LevelSummary:
-    """Requested against achieved level of one variable over the finished trials.
-
-    Attributes
-    ----------
-    worst, median
-        Of the relative deviations ``achieved / requested - 1``, by absolute size; ``None`` where nothing was
-        asked for.
-    worst_held
-        The worst of those that were held.
-    untold
-        How many of those that were missed bound too briefly to tell what they came to.
-    widest_held
-        The largest uncertainty of one that was held, as a share of it; ``None`` where none was.
-    least_slack, most_slack
-        Of what the subject used where the cap hardly mattered; ``None`` where it always did.
-    """
-
-    variable: str
-    unit: str
-    mechanisms: tuple[str, ...]
-    verdicts: dict[str, int]
-    worst: float | None
-    median: float | None
-    worst_held: float | None
-    untold: int = 0
-    widest_held: float | None = None
-    least_slack: float | None = None
-    most_slack: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +126,6 @@ class Summary:
         return next(variable for variable in self.variables if variable.name == self.outcome)
 
 
-def deviation(level: LevelRecord) -> float | None:
-    """Relative deviation of an achieved level; ``None`` where there is none, or a cap hardly mattered."""
-    if (
-        level.achieved is None
-        or level.verdict is LevelVerdict.SLACK
-        or not math.isfinite(level.requested)
-        or level.requested == 0
-    ):
-        return None
-    return level.achieved / level.requested - 1
-
-
 def summarise(
     blueprint: Blueprint,
     trials: Sequence[StoredTrial],
@@ -197,7 +153,7 @@ def summarise(
         As of `Summary`.
     """
     states = {state.value: sum(trial.state is state for trial in trials) for state in TrialState}
-    levels = _level_summaries(trials)
+    levels = level_summaries(trials)
     status = str(meta.get("status") or ("complete" if _complete(states) else "incomplete"))
     edges = [EdgeSummary(parent, name) for name, law in blueprint.laws.items() for parent in law.parents]
     return Summary(
@@ -265,44 +221,6 @@ def _conditions(
     if analysis.fit is None and analysis.remedy:
         parts.append(f"{analysis.remedy[0].upper()}{analysis.remedy[1:]}")
     return ". ".join(parts)
-
-
-def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
-    by_variable: dict[str, list[LevelRecord]] = {}
-    for trial in trials:
-        for level in trial.record.levels if trial.record is not None else ():
-            by_variable.setdefault(level.variable, []).append(level)
-    summaries = []
-    for variable, levels in by_variable.items():
-        if all(level.verdict is LevelVerdict.EXACT for level in levels):
-            continue
-        judged = [level for level in levels if level.verdict in (LevelVerdict.HELD, LevelVerdict.MISSED)]
-        deviations = [d for d in map(deviation, judged) if d is not None]
-        known = [level for level in judged if level.verdict is LevelVerdict.HELD and level.requested]
-        held = [d for d in map(deviation, known) if d is not None]
-        used = [
-            level.achieved
-            for level in levels
-            if level.verdict is LevelVerdict.SLACK and level.achieved is not None and math.isfinite(level.achieved)
-        ]
-        mechanisms = dict.fromkeys(level.mechanism for level in levels if level.mechanism != "none")
-        verdicts = {verdict.value: sum(level.verdict is verdict for level in levels) for verdict in LevelVerdict}
-        summaries.append(
-            LevelSummary(
-                variable=variable,
-                unit=levels[0].unit,
-                mechanisms=tuple(mechanisms),
-                verdicts={verdict: amount for verdict, amount in verdicts.items() if amount},
-                worst=max(deviations, key=abs) if deviations else None,
-                median=statistics.median(map(abs, deviations)) if deviations else None,
-                worst_held=max(held, key=abs) if held else None,
-                untold=sum(level.verdict is LevelVerdict.MISSED and level.achieved is None for level in levels),
-                widest_held=max((level.uncertainty / abs(level.requested) for level in known), default=None),
-                least_slack=min(used, default=None),
-                most_slack=max(used, default=None),
-            )
-        )
-    return tuple(summaries)
 
 
 def _reasons(
@@ -409,12 +327,16 @@ def _levels_reason(levels: Sequence[LevelSummary]) -> Reason:
     asked = sum(verdicts.get(name, 0) for name in ("held", "missed", "disturbed", "slack"))
     if not asked:
         return Reason(Standing.OPEN, "Levels", "Nothing was held at a level yet.")
-    off = [f"{verdicts[name]} {name}" for name in ("missed", "disturbed") if verdicts.get(name)]
+    untold = sum(summary.untold for summary in levels)
+    notes = {"missed": f" ({untold} too brief to tell)" if untold else ""}
+    off = [
+        f"{verdicts[name]} {name}{notes.get(name, '')}" for name in ("missed", "disturbed") if verdicts.get(name)
+    ]
     worst = [abs(summary.worst_held) for summary in levels if summary.worst_held is not None]
     text = f"{verdicts.get('held', 0)} of {count(asked, 'intervention')} held"
     text += f", {verdicts['slack']} slack (the cap hardly mattered)" if verdicts.get("slack") else ""
     text += f", {join(off)}" if off else ""
-    untold = sum(summary.untold for summary in levels)
-    text += f"; {untold} bound too briefly to tell" if untold else ""
     text += f"; levels that were held are at most {percent(max(worst))} off." if worst else "."
-    return Reason(Standing.WARNING if off else Standing.GOOD, "Levels", text)
+    vague = sum(summary.vague for summary in levels)
+    text += f" More than half of the level is open in {vague} of them." if vague else ""
+    return Reason(Standing.WARNING if off or vague else Standing.GOOD, "Levels", text)

@@ -11,7 +11,8 @@ from rich.text import Text
 from insitu.orchestrator.report.console import PlainConsole
 from insitu.orchestrator.report.endings import ending_label
 from insitu.orchestrator.report.goal_section import GoalSection, goal_section
-from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
+from insitu.orchestrator.report.levels import LevelSummary
+from insitu.orchestrator.report.summary import Standing, Summary
 from insitu.orchestrator.report.wording import count, join, number, signed_percent
 from insitu.orchestrator.store.records import LevelVerdict, StoredTrial
 from insitu.orchestrator.store.states import SPOILT
