@@ -212,6 +212,8 @@ def test_a_report_needs_a_file(run: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(run), "--out", str(tmp_path)])
     assert isinstance(done.exception, InputError)
     assert str(done.exception).startswith(f"{tmp_path} is a folder\n  hint: name a file")
+    done = CliRunner().invoke(app, ["report", str(run), "--out", str(tmp_path / "none/page.html")])
+    assert str(done.exception).startswith(f"there is no folder {tmp_path / 'none'}")
     assert list(tmp_path.iterdir()) == []
     insitu("report", run, "--out", tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size > 1000

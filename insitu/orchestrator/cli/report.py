@@ -25,5 +25,7 @@ def report(
     target = out or run / "report.html"
     if target.is_dir():
         raise InputError(f"{target} is a folder", hint=f"name a file, as in --out {target / 'report.html'}")
+    if not target.parent.is_dir():
+        raise InputError(f"there is no folder {target.parent}", hint="make it, or name another one with --out")
     write_report(target, results.summary_of(run))
     say(str(target))
