@@ -23,6 +23,7 @@ from insitu.orchestrator.experiment import possible_trials
 from insitu.orchestrator.plan.goals import ComparisonGoal, EffectGoal, PredictionGoal
 from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
 from insitu.orchestrator.plan.law_kinds import Method
+from insitu.orchestrator.plan.named_factors import how_to_add
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role
 from insitu.orchestrator.reasoning import reason_about
 from insitu.orchestrator.steering.choice import asked as asked_goal
@@ -302,7 +303,7 @@ def _remedy(one: Confounding, plan: Plan) -> str:
     held = tuple(name for name in useful if name in listed)
     missing = tuple(name for name in useful if name not in listed)
     parts = [f"give {_listed(held, how)} another level"] if held else []
-    parts += [f"add {_listed(missing, how)} to factors"] if missing else []
+    parts += [how_to_add(_listed(missing, how), of_model=plan.has_factors_of_model)] if missing else []
     return f", {how} ".join(parts)
 
 
