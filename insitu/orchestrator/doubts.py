@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 MOST_PARAMETERS = 100
 """Of all laws that the goal of a sequential design goes through: beyond, the choice of trials takes minutes."""
+LEAST_TRIAL_S = 0.005
+"""A trial takes no less: measured with a program that does nothing, and nothing held, 6 ms."""
 _MOST_LISTED = 6
 
 
@@ -70,7 +72,7 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
     _check_size(experiment)
     trials = possible_trials(experiment.plan, experiment.blueprint)
     _check_rival(experiment, trials)
-    fit = (*_about_the_fits(experiment, trials), *_about_speed(experiment))
+    fit = (*_about_the_fits(experiment, trials), *_about_speed(experiment), *_about_time(experiment, trials))
     return (*fit, *_about_places(experiment.plan), *_about_windows(experiment, inventory))
 
 
@@ -127,6 +129,27 @@ def _about_speed(experiment: Experiment) -> Iterator[Doubt]:
             "tolerated_slowdown sets no trial aside here: this machine shows which processors are threads of one "
             "core, and its own threads would slow each other; others on them count as other processes",
             "leave it out",
+        )
+
+
+def _about_time(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+    """A budget of time in which nothing can be found."""
+    plan, budget_s = experiment.plan, experiment.plan.budget.time_s
+    if budget_s is None:
+        return
+    count, which = len(trials), "of the design"
+    if plan.design.kind == SEQUENTIAL and plan.goal is not None:
+        factors = [factor.variable for factor in plan.factors]
+        count = first_batch_size(compose(experiment.blueprint.reduced(), plan.goal.outcome, factors))
+        which = "before the first look"
+    least_s = LEAST_TRIAL_S + (plan.design.setup_s or 0.0)
+    if count * least_s > budget_s:
+        what = "one trial" if least_s > budget_s else f"the {_counted(count, 'trial')} {which}"
+        takes_s = least_s if least_s > budget_s else count * least_s
+        yield Doubt(
+            f"the budget of {format_quantity(budget_s, 's')} has no room for {what}: that takes "
+            f"{format_quantity(takes_s, 's')} or more",
+            "raise budget.time",
         )
 
 

@@ -85,3 +85,11 @@ def test_a_number_is_foreseen_although_a_parameter_that_it_does_not_need_is_not_
     told = checked(*of(tmp_path, plan, model.replace("c + b", "c + d * load + b")))
     assert "half width of the interval" in told
     assert "10% of what the goal asks for: after" in told
+
+
+def test_a_budget_of_time_alone_counts_no_trials(tmp_path: Path) -> None:
+    plan = plans.PLAN.replace("kind: factorial, replicates: 2, ", "").replace("trials: 60", "time: 3 min")
+    plan = plan.replace("goal: {effect: cpu_cores -> runtime, confidence: 0.95}", SEQUENTIAL)
+    text = checked(*of(tmp_path, plan))
+    assert "until the goal is reached, as many trials as 180 s allow in all" in text
+    assert "nothing wrong found; as many trials as 180 s allow would run with: " in text

@@ -74,7 +74,7 @@ def check(
         typer.echo(f"warning: {doubt}")
     found = count(len(doubts), "warning") if doubts else "nothing wrong found"
     command = shlex.join(["insitu", "run", str(plan), *_options(out, inventory, loaded.name)])
-    trials_text = count(len(trials), "trial") if fixed else f"at most {count(most, 'trial')}"
+    trials_text = count(len(trials), "trial") if fixed else previews.most_text(prepared.plan, count(most, "trial"))
     typer.echo(f"{found}; {trials_text} would run with: {command}")
 
 

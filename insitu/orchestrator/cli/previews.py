@@ -74,12 +74,21 @@ def lines(foreseen: AnyPreview | None, plan: Plan) -> list[str]:
     return list(_fixed_lines(foreseen, plan) if isinstance(foreseen, FixedPreview) else _lines(foreseen, plan))
 
 
+def most_text(plan: Plan, most: str) -> str:
+    """How many trials a sequential design may take: a budget of time alone counts none."""
+    from insitu.orchestrator.units import format_quantity
+
+    if plan.budget.trials is None and plan.budget.time_s is not None:
+        return f"as many trials as {format_quantity(plan.budget.time_s, 's')} allow"
+    return f"at most {most}"
+
+
 def _lines(foreseen: Preview, plan: Plan) -> Iterator[str]:
     from insitu.orchestrator.units import format_quantity
 
     yield (
-        f"then {foreseen.batch} after each look, until the goal is reached, at most {foreseen.most} in all; "
-        "one in seven checks the law"
+        f"then {foreseen.batch} after each look, until the goal is reached, "
+        f"{most_text(plan, str(foreseen.most))} in all; one in seven checks the law"
     )
     looks = _few([one for one in foreseen.foreseen if math.isfinite(max(one.half_widths, default=math.inf))])
     if looks and len(foreseen.wanted) == 1:
