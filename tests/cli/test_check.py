@@ -93,3 +93,20 @@ def test_a_budget_of_time_alone_counts_no_trials(tmp_path: Path) -> None:
     text = checked(*of(tmp_path, plan))
     assert "until the goal is reached, as many trials as 180 s allow in all" in text
     assert "nothing wrong found; as many trials as 180 s allow would run with: " in text
+
+
+def test_a_goal_that_is_not_reached_however_little_trials_spread_is_a_doubt(tmp_path: Path) -> None:
+    plan = plans.PLAN.replace("kind: factorial, replicates: 2, ", "")
+    plan = plan.replace("goal: {effect: cpu_cores -> runtime, confidence: 0.95}", SEQUENTIAL)
+    tiny = plan.replace("0.1}", "1.0e-9}")
+    text = checked(*of(tmp_path, tiny))
+    doubt = (
+        "the goal, ± 1e-07 %, is not reached within {} even where one trial's spread is 2 % of what it asks for"
+    )
+    assert f"warning: {doubt.format('the budget')}" in text
+    assert "hint: raise the budget, or ask for less: raise goal.relative_half_width" in text
+    assert json.loads(checked(*of(tmp_path, tiny), "--json"))["warnings"][0].startswith(doubt.format("the budget"))
+    more = checked(*of(tmp_path, tiny.replace("trials: 60", "trials: 900")))  # nothing is foreseen so far ahead
+    assert f"warning: {doubt.format('199 trials')}" in more
+    assert "50% of what the goal asks for: not within 199 trials" in more
+    assert "nothing wrong found" in checked(*of(tmp_path, plan))

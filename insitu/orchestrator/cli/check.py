@@ -59,6 +59,7 @@ def check(
     foreseen = previews.preview(prepared, trials, alike)
     fixed = loaded.design.kind != SEQUENTIAL
     most = len(trials) if fixed else prepared.most_trials
+    doubts = (*doubts, *previews.doubts(foreseen, prepared.plan))
     expected = machine.expected_duration(prepared, runs, most, previews.seconds_of(foreseen, alike, most))
     if as_json:
         document = _document(prepared, trials, limited, expected, doubts)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from insitu.orchestrator.causal.law import Law
     from insitu.orchestrator.design.expected import ExpectedLaw
     from insitu.orchestrator.design.foresight import Foreseen
+    from insitu.orchestrator.doubts import Doubt
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.steering.preview import FixedPreview, Preview
@@ -74,6 +75,46 @@ def lines(foreseen: AnyPreview | None, plan: Plan) -> list[str]:
     return list(_fixed_lines(foreseen, plan) if isinstance(foreseen, FixedPreview) else _lines(foreseen, plan))
 
 
+def doubts(foreseen: AnyPreview | None, plan: Plan) -> tuple[Doubt, ...]:
+    """That a goal is not reached however little trials spread."""
+    from insitu.orchestrator.doubts import Doubt
+    from insitu.orchestrator.steering.preview import Preview
+
+    asked = plan.goal.relative_half_width if plan.goal is not None else None
+    if not isinstance(foreseen, Preview) or asked is None or not _is_foreseen(foreseen):
+        return ()
+    if not foreseen.needed or any(needed.trials is not None for needed in foreseen.needed):
+        return ()
+    least = min(needed.spread for needed in foreseen.needed)
+    as_before = ", as it was" if foreseen.absolute else ""
+    spread = f"where one trial's spread is {percent(least)} of what it asks for{as_before}"
+    raising = (
+        "raise the budget, or " if plan.budget.trials is not None and foreseen.most < _furthest(foreseen) else ""
+    )
+    return (
+        Doubt(
+            f"the goal, ± {percent(asked)}, is not reached within {_reach(foreseen)} even {spread}",
+            f"{raising}ask for less: raise goal.relative_half_width",
+        ),
+    )
+
+
+def _is_foreseen(foreseen: Preview) -> bool:
+    return any(math.isfinite(max(look.half_widths, default=math.inf)) for look in foreseen.foreseen)
+
+
+def _furthest(foreseen: Preview) -> int:
+    """Trials of the look after the last one that is foreseen."""
+    return foreseen.foreseen[-1].trials + foreseen.batch
+
+
+def _reach(foreseen: Preview) -> str:
+    """How far a preview sees: to the end of the budget, or less."""
+    if foreseen.most < _furthest(foreseen):
+        return "the budget"
+    return f"{foreseen.foreseen[-1].trials} trials"
+
+
 def most_text(plan: Plan, most: str) -> str:
     """How many trials a sequential design may take: a budget of time alone counts none."""
     from insitu.orchestrator.units import format_quantity
@@ -104,7 +145,9 @@ def _lines(foreseen: Preview, plan: Plan) -> Iterator[str]:
         what = "what the goal asks for" if len(foreseen.wanted) == 1 else "the smallest number that it asks for"
         yield f"the goal, ± {percent(plan.goal.relative_half_width)}, is reached where one trial's spread is"
         for needed in foreseen.needed:
-            when = f"after {needed.trials} trials" if needed.trials is not None else "not within the budget"
+            when = (
+                f"after {needed.trials} trials" if needed.trials is not None else f"not within {_reach(foreseen)}"
+            )
             as_before = " (as it was)" if foreseen.absolute else ""
             yield f"  {needed.spread:4.0%} of {what}{as_before}: {when}"
 
