@@ -35,5 +35,9 @@ class UndoFailed(InjectorError):
     """After the undo, something is still there."""
 
 
+class TwinExecutes(InjectorError):
+    """A copy of the run is executing: whatever both make has the same name, so neither could undo its own."""
+
+
 class NoJournal(InjectorError):
     """The journal cannot be written, so nothing may be changed."""

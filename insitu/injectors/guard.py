@@ -162,11 +162,11 @@ def _drain(pipe: int) -> tuple[str, bool]:
         text += part.decode()
 
 
-def undo(journal: Path) -> None:
-    """Carry out what the journal holds, again and again while something cannot be undone, for a minute."""
+def undo(journal: Path, owner: Process) -> None:
+    """Carry out what the owner's journal holds, again and again while something cannot be undone, for a minute."""
     deadline = time.monotonic() + _UNDO_S
     pause_s = 0.02
-    while recovery.recover_journal(journal, even_if_alive=True).fate is not recovery.Fate.CLEAN:
+    while recovery.recover_journal(journal, even_if_alive=owner).fate is not recovery.Fate.CLEAN:
         if time.monotonic() > deadline:
             return
         time.sleep(pause_s)
@@ -202,7 +202,7 @@ def main() -> None:
         return
     if end in (End.SILENCE, End.DEADLINE, End.KEEPER) and chosen.notice is not None:
         _leave_notice(chosen.notice, end)
-    undo(chosen.journal)
+    undo(chosen.journal, header.owner)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from insitu.injectors.contract import Ownership
-from insitu.injectors.errors import ForeignState
+from insitu.injectors.errors import ForeignState, NoJournal
 from insitu.injectors.processes import Process
 from insitu.injectors.state_folder import make_durable_folder, not_own, problem_named, require_own, sync_folders
-from insitu.injectors.undo import Undo, UndoKind
+from insitu.injectors.undo import Undo, UndoKind, require_ours
 
 _FORMAT = 2
 
@@ -175,8 +175,14 @@ class Journal:
     def intend(self, undos: Sequence[Undo], settings: Sequence[str] = ()) -> int:
         """Record undos, durable on return; gives the number to mark them done with.
 
-        `settings` says what is about to be written, for whoever reads the journal after a crash.
+        Refuses, by `NoJournal`, what a recovery would refuse: nothing may be made that nobody would undo.
+
+        Parameters
+        ----------
+        settings
+            What is about to be written, for whoever reads the journal after a crash.
         """
+        self._require_undoable(undos)
         number = self._next
         self._next += 1
         entry: dict[str, object] = {
@@ -190,6 +196,16 @@ class Journal:
         self._open[number] = tuple(undos)
         self._touched |= touched_folders(undos)
         return number
+
+    def _require_undoable(self, undos: Sequence[Undo]) -> None:
+        try:
+            for undo in undos:
+                require_ours(undo, self.header.ownership)
+        except ForeignState as exc:
+            raise NoJournal(
+                f"what could not be undone is not begun: {exc.message}",
+                "whoever names it must give an absolute path without `..`, with the run's mark in its last part",
+            ) from exc
 
     def done(self, number: int) -> None:
         """Record that an intent's undos have been carried out and verified."""

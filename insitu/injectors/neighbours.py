@@ -1,4 +1,8 @@
-"""Other runs that execute on this node now, by their journals. Two runs on one node disturb each other."""
+"""Other runs that execute on this node now, by their journals. Two runs on one node disturb each other.
+
+A copy of a run directory has the id of the run that it was copied from, which is in the name of whatever is made
+for it. So of a run and its copies, one at most may execute.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,15 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from insitu.injectors import journal, recovery
-from insitu.injectors.errors import ForeignState, NoJournal
+from insitu.injectors import inventory, journal, recovery
+from insitu.injectors.contract import Ownership
+from insitu.injectors.errors import ForeignState, NoJournal, TwinExecutes
 from insitu.injectors.journal import Header, Journal
+from insitu.injectors.processes import Process
 from insitu.injectors.state_folder import make_durable_folder, problem_named, state_folder
 
 _LOOK_AGAIN_S = 0.01
@@ -22,20 +28,58 @@ _LOCK = "begin.lock"
 def other_runs(run: str, folder: Path | None = None) -> tuple[Header, ...]:
     """One header per other run of this user whose owner is alive, the one that began first in front."""
     found: dict[str, Header] = {}
-    for path in recovery.journals(folder):
+    for header in _alive(recovery.journals(folder)):
+        if header.run != run:
+            found.setdefault(header.run, header)
+    return tuple(sorted(found.values(), key=_began))
+
+
+def refuse_twin(run: str, owner: Process, folder: Path | None = None) -> None:
+    """Refuse to execute a run that another process executes, by a copy of its directory; changes nothing.
+
+    Parameters
+    ----------
+    owner
+        The process that would execute it.
+
+    Raises
+    ------
+    TwinExecutes
+        If there is another one; with another state folder, too, as far as its guard can be seen from here.
+    """
+    here = (folder or state_folder()).resolve()
+    mark = Ownership(run)
+    for header in _alive(path for path in recovery.journals(here) if mark.owns(path)):
+        if header.owner != owner:
+            raise _twin(header.owner_pid, f"in {header.run_directory}")
+    for guard, path in inventory.guards():
+        if mark.owns(path) and path.parent.resolve() != here:
+            twin = next(_alive([path]), None)
+            raise _twin(twin.owner_pid if twin else guard.pid, f"with the state folder {path.parent}")
+
+
+def _twin(pid: int, where: str) -> TwinExecutes:
+    return TwinExecutes(
+        f"a copy of this run is executing: process {pid}, {where}",
+        "wait for it to end, or begin a run of its own with the same plan",
+    )
+
+
+def _alive(journals: Iterable[Path]) -> Iterator[Header]:
+    """Headers of the journals whose owners live."""
+    for path in journals:
         try:
             header = journal.read(path).header
         except (ForeignState, FileNotFoundError):  # not ours to read, or gone meanwhile
             continue
-        if header is not None and header.run != run and header.owner_is_alive():
-            found.setdefault(header.run, header)
-    return tuple(sorted(found.values(), key=_began))
+        if header is not None and header.owner_is_alive():
+            yield header
 
 
 def begin(
     header: Header, admit: Callable[[Sequence[Header]], None], folder: Path | None = None, within_s: float = 10.0
 ) -> Journal:
-    """Write a run's journal, unless `admit` refuses the other runs by raising.
+    """Write a run's journal, unless a copy of it executes, or `admit` refuses the other runs by raising.
 
     No other run can begin between the look and the journal: of several, the first to get here goes on, and
     every later one sees it.
@@ -49,9 +93,12 @@ def begin(
     ------
     NoJournal
         If the folder takes no journal, or another run has not got further in that time: it is stopped.
+    TwinExecutes
+        See `refuse_twin`.
     """
     here = folder or state_folder()
     with _alone(here, within_s):
+        refuse_twin(header.run, header.owner, here)
         admit(other_runs(header.run, here))
         return Journal(here, header)
 

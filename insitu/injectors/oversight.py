@@ -16,7 +16,7 @@ from insitu.injectors import inventory, recovery
 from insitu.injectors.contract import Ownership
 from insitu.injectors.errors import ForeignState
 from insitu.injectors.guard import LEASE_S
-from insitu.injectors.journal import read
+from insitu.injectors.journal import Header, read
 from insitu.injectors.processes import Process, is_stopped
 
 _HUNG_S = 4 * LEASE_S
@@ -44,14 +44,19 @@ class Oversight:
 
     Parameters
     ----------
+    mark
+        The run's. A copy of the run may be executed by another command; its agents have the same.
+    command
+        The owner of the agents' journals.
     own_journal
         The command's, which has no agent.
     notice
         Takes the reason why an agent was ended.
     """
 
-    def __init__(self, owner: Ownership, own_journal: Path, notice: Path) -> None:
-        self._owner = owner
+    def __init__(self, mark: Ownership, command: Process, own_journal: Path, notice: Path) -> None:
+        self._mark = mark
+        self._command = command
         self._own_journal = own_journal
         self._notice = notice
         self._wards: dict[Path, _Ward] = {}
@@ -60,8 +65,16 @@ class Oversight:
         """Undo what an agent holds that can do nothing any more, and has no guard; a few system calls else."""
         with contextlib.suppress(OSError):  # what cannot be looked at now is looked at again soon
             for journal in recovery.journals(self._own_journal.parent):
-                if self._owner.owns(journal) and journal != self._own_journal:
+                if self._is_ward(journal):
                     self._look_at(journal, self._wards.setdefault(journal, _Ward()))
+
+    def _is_ward(self, journal: Path) -> bool:
+        if journal in self._wards:
+            return True
+        if not self._mark.owns(journal) or journal == self._own_journal:
+            return False
+        header = _header_of(journal)
+        return header is not None and header.owner == self._command
 
     def _look_at(self, journal: Path, ward: _Ward) -> None:
         now = time.monotonic()
@@ -78,7 +91,7 @@ class Oversight:
         if now - ward.unguarded_since > (LEASE_S if _holder_is_stopped(journal) else _HUNG_S):
             with contextlib.suppress(OSError):  # a full disk must not keep anybody from the undo
                 self._notice.write_text("it was stopped, and its guard had been ended or stopped")
-            recovery.recover_journal(journal, even_if_alive=True)
+            recovery.recover_journal(journal, even_if_alive=self._command)
 
 
 def _at_work(guard: Process | None) -> bool:
@@ -86,8 +99,12 @@ def _at_work(guard: Process | None) -> bool:
 
 
 def _holder_is_stopped(journal: Path) -> bool:
-    try:
-        header = read(journal).header
-    except (ForeignState, OSError):
-        return False
+    header = _header_of(journal)
     return header is not None and header.holder.alive() and is_stopped(header.holder.pid)
+
+
+def _header_of(journal: Path) -> Header | None:
+    try:
+        return read(journal).header
+    except (ForeignState, OSError):
+        return None

@@ -86,13 +86,14 @@ def recover_all(folder: Path | None = None, *, within_s: float = 10.0) -> tuple[
     return tuple(outcomes.values())
 
 
-def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
+def recover_journal(path: Path, *, even_if_alive: Process | None = None) -> Outcome:
     """End the journal's holder, carry out what it still holds, and delete it when nothing is left.
 
     Parameters
     ----------
     even_if_alive
-        For whoever knows that the lease has ended although the owner lives.
+        An owner whose lease is known to have ended although it lives. A journal of another one that lives is
+        left alone whatever its name is: a copy of a run directory has the id of the run that it was copied from.
     """
     try:
         with Claim(path) as claim:
@@ -104,7 +105,7 @@ def recover_journal(path: Path, *, even_if_alive: bool = False) -> Outcome:
             if header.of_other_machine:
                 return Outcome(path, Fate.ELSEWHERE, header)
             _require_visible(path, header)
-            if not even_if_alive and header.owner_is_alive():
+            if header.owner != even_if_alive and header.owner_is_alive():
                 return Outcome(path, Fate.IN_USE, header)
             return _undo(path, claim, header)
     except Exception as exc:  # whatever it is, the other journals must not suffer from it

@@ -98,21 +98,34 @@ def carry_out(undo: Undo, owner: Ownership, *, rebooted: bool = False) -> str:
     UndoFailed
         If it is still there afterwards.
     """
-    _require_plain(undo)
+    if undo.kind is UndoKind.FOLDER:
+        return _delete(undo, owner)
+    require_ours(undo, owner)
     match undo.kind:
         case UndoKind.VALUE:
             return host_value.put_back(undo.change, rebooted=rebooted)
-        case UndoKind.FOLDER:
-            _require_mark(undo.path, owner)
-            deletion.delete(Path(undo.path))
         case UndoKind.PROCESS | UndoKind.CGROUP if rebooted:  # what has the pid or the path now is another
             return "it was gone with the boot"
         case UndoKind.PROCESS:
             undo.process.end()
         case UndoKind.CGROUP:
-            _require_mark(undo.path, owner)
             cgroups.remove(Path(undo.path))
     return ""
+
+
+def require_ours(undo: Undo, owner: Ownership) -> None:
+    """Refuse what no run writes, before anything looks at it: a journal may have been edited, or be damaged.
+
+    A journal takes only what passes here, so that whatever is in one can be carried out.
+
+    Raises
+    ------
+    ForeignState
+        If its path is not plain, or does not carry the owner's mark where it must.
+    """
+    if ".." in undo.path.split("/"):
+        raise _not_plain(undo)
+    _require_meant(undo, owner)
 
 
 def carry_out_each(undos: Sequence[Undo], owner: Ownership, *, rebooted: bool = False) -> tuple[Result, ...]:
@@ -128,7 +141,7 @@ def carry_out_each(undos: Sequence[Undo], owner: Ownership, *, rebooted: bool = 
             continue
         for change in host_value.chains([undo.change for undo in of_kind]):
             first, *others = [undo for undo in of_kind if undo.path == change.path]
-            result = _try(first, partial(_put_back, first, change, rebooted=rebooted))
+            result = _try(first, partial(_put_back, first, change, owner, rebooted=rebooted))
             results += [result, *(replace(result, undo=undo) for undo in others)]
     return tuple(results)
 
@@ -150,14 +163,41 @@ def look(undo: Undo, *, rebooted: bool = False) -> str:
             return f"reads {now!r}, was {undo.prior.strip()!r}, {undo.written.strip()!r} written"
         case UndoKind.PROCESS:
             there = not rebooted and _A_PROCESS.fullmatch(undo.path) is not None and undo.process.alive()
-        case UndoKind.CGROUP | UndoKind.FOLDER:
+        case UndoKind.CGROUP:
             there = os.path.lexists(undo.path)
+        case UndoKind.FOLDER:
+            there = not _is_gone(undo.path)
     return "there" if there else "gone"
 
 
-def _put_back(undo: Undo, change: host_value.Change, *, rebooted: bool) -> str:
-    _require_plain(undo)
+def _put_back(undo: Undo, change: host_value.Change, owner: Ownership, *, rebooted: bool) -> str:
+    require_ours(undo, owner)
     return host_value.put_back(change, rebooted=rebooted)
+
+
+def _delete(undo: Undo, owner: Ownership) -> str:
+    """Delete a folder of ours; one that is gone is undone, whatever is written of it.
+
+    Journals of earlier versions may have ``..`` in a path. What is meant is what the kernel made of it when the
+    folder was made: the mark is in its last part, and the folder that this one is in is looked up.
+    """
+    if undo.path.startswith("/") and _is_gone(undo.path):
+        return ""
+    _require_meant(undo, owner)
+    path = Path(undo.path)
+    deletion.delete(Path(os.path.realpath(path.parent), path.name) if ".." in path.parts else path)
+    return ""
+
+
+def _is_gone(path: str) -> bool:
+    """Whether it is certain that nothing is there, not even a link; not if that cannot be seen."""
+    try:
+        os.lstat(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)))
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
 
 
 def _try(undo: Undo, act: Callable[[], str]) -> Result:
@@ -167,18 +207,18 @@ def _try(undo: Undo, act: Callable[[], str]) -> Result:
         return Result(undo, failure=f"{undo}: {exc}")
 
 
-def _require_plain(undo: Undo) -> None:
-    """Refuse what no run writes, before anything looks at it: a journal may have been edited, or be damaged."""
-    if not undo.path.startswith("/") or ".." in undo.path.split("/") or "\0" in undo.path:
-        raise ForeignState(f"{undo.path!r} is no plain path; left alone")
+def _require_meant(undo: Undo, owner: Ownership) -> None:
+    if not undo.path.startswith("/") or "\0" in undo.path:
+        raise _not_plain(undo)
     if undo.kind is UndoKind.PROCESS and not _A_PROCESS.fullmatch(undo.path):
         raise ForeignState(f"{undo.path!r} is no process that could be ours; left alone")
+    if undo.kind in (UndoKind.FOLDER, UndoKind.CGROUP) and not owner.owns(undo.path):
+        raise ForeignState(f"{undo.path} does not carry the mark {owner.prefix}; left alone")
+
+
+def _not_plain(undo: Undo) -> ForeignState:
+    return ForeignState(f"{undo.path!r} is no plain path; left alone")
 
 
 _A_PROCESS = re.compile(r"/proc/(?!1$)[1-9][0-9]{0,9}")
 """Process 1 of a host or a container is never one."""
-
-
-def _require_mark(path: str, owner: Ownership) -> None:
-    if not owner.owns(path):
-        raise ForeignState(f"{path} does not carry the mark {owner.prefix}; left alone")

@@ -46,7 +46,16 @@ HELD = dataclasses.replace(
     machine=machine(),
 )
 SETTING = "cpu.max = 1 2"
-UNDOS = st.builds(Undo, st.sampled_from(UndoKind), st.text(max_size=20), DIGITS, st.text(max_size=9), st.text())
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), max_size=20)
+"""Whatever may follow the mark in the name of a file or folder."""
+PIDS = st.integers(2, 4_194_304).map("/proc/{}".format)
+UNDOS = st.builds(
+    Undo,
+    st.sampled_from(list(UndoKind)[1:]),
+    NAMES.map("/x y/insitu-r1-{}".format),
+    prior=st.text(),
+    written=st.text(),
+) | st.builds(Undo, st.just(UndoKind.PROCESS), PIDS, DIGITS)
 STEPS = st.lists(st.lists(UNDOS, max_size=3) | st.integers(0, 9), max_size=12)
 """A list of undos is an intent; a number marks the intent of that number done, if there is one."""
 
@@ -101,6 +110,28 @@ def test_an_intent_is_on_disk_before_it_returns(state: Path) -> None:
         assert journal.path.stat().st_mode & 0o777 == 0o600
         assert state.stat().st_mode & 0o777 == 0o700
         journal.done(number)
+
+
+@pytest.mark.parametrize(
+    "undo",
+    [
+        Undo(UndoKind.FOLDER, "/x/../insitu-r1-t1"),
+        Undo(UndoKind.FOLDER, "x/insitu-r1-t1"),
+        Undo(UndoKind.FOLDER, "/x/insitu-r2-t1"),
+        Undo(UndoKind.CGROUP, "/sys/fs/cgroup/../insitu-r1-t1"),
+        Undo(UndoKind.CGROUP, "/sys/fs/cgroup/others"),
+        Undo(UndoKind.VALUE, "/x/../value", prior="1", written="2"),
+        Undo(UndoKind.PROCESS, "/proc/1", "1"),
+    ],
+    ids=str,
+)
+def test_what_a_recovery_would_leave_alone_cannot_be_intended(state: Path, undo: Undo) -> None:
+    with Journal(state, HEADER) as journal:
+        before = journal.path.read_bytes()
+        with pytest.raises(NoJournal, match=r"what could not be undone is not begun: .*left alone"):
+            journal.intend([Undo(UndoKind.FOLDER, "/x/insitu-r1-t1"), undo])
+        assert journal.path.read_bytes() == before
+    assert not journal.path.exists()
 
 
 def test_closing_keeps_a_journal_with_something_left_to_undo(state: Path) -> None:

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from insitu.injectors.errors import NoJournal
+from insitu.injectors.contract import new_run_id
+from insitu.injectors.errors import NoJournal, TwinExecutes
 from insitu.injectors.journal import Header, Journal, boot_id
-from insitu.injectors.neighbours import begin, other_runs
-from insitu.injectors.processes import start_time
+from insitu.injectors.neighbours import begin, other_runs, refuse_twin
+from insitu.injectors.processes import Process, start_time
+from tests.injectors.holder import Holder
 
 
 @pytest.fixture
@@ -87,6 +89,35 @@ def test_a_run_begins_with_its_journal_unless_it_is_refused(tmp_path: Path, proc
     with begin(header("second", processes[0]), alone, folder):
         pass
     assert list(folder.iterdir()) == []
+
+
+def test_a_run_is_refused_beside_a_copy_of_itself(tmp_path: Path, processes: list[int]) -> None:
+    leave_journal(tmp_path, header("1a2b3c4d", processes[0]))
+    there = list(tmp_path.iterdir())
+    own = header("1a2b3c4d", os.getpid())
+    with pytest.raises(TwinExecutes, match=f"a copy of this run is executing: process {processes[0]}, in /runs/"):
+        begin(own, lambda _: None, tmp_path)
+    assert list(tmp_path.iterdir()) == there
+    refuse_twin("1a2b3c4d", header("1a2b3c4d", processes[0]).owner, tmp_path)  # it is no copy of its own
+    refuse_twin("1a2b3c4", own.owner, tmp_path)
+    leave_journal(tmp_path / "dead", header("1a2b3c4d", 2**22 + 1))
+    with begin(own, lambda _: None, tmp_path / "dead"):
+        pass
+
+
+def test_a_copy_with_another_state_folder_is_seen_by_its_guard(state: Path, tmp_path: Path) -> None:
+    run = new_run_id()
+    holder = Holder(run, tmp_path / f"insitu-{run}-t1")
+    try:
+        told = f"a copy of this run is executing: process {holder.process.pid}, with the state folder {state}"
+        with pytest.raises(TwinExecutes, match=told):
+            refuse_twin(run, Process.current(), tmp_path / "elsewhere")
+        (tmp_path / "link").symlink_to(state)
+        refuse_twin(run, Process.of(holder.process.pid), tmp_path / "link")
+        refuse_twin(new_run_id(), Process.current(), tmp_path / "elsewhere")
+        holder.tell("leave")
+    finally:
+        holder.end()
 
 
 def contend(folder: Path, gate: int, answer: int) -> None:

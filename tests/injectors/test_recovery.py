@@ -18,7 +18,7 @@ from insitu.injectors.claim import Claim
 from insitu.injectors.contract import new_run_id
 from insitu.injectors.errors import ForeignState
 from insitu.injectors.inventory import Kind, control_groups
-from insitu.injectors.journal import Header, Journal, boot_id, process_namespace, read
+from insitu.injectors.journal import Header, Journal, boot_id, encode, process_namespace, read
 from insitu.injectors.processes import start_time
 from insitu.injectors.recovery import Fate, journals, recover_all, recover_journal
 from insitu.injectors.session import inherited
@@ -53,10 +53,11 @@ def marked(tmp_path: Path) -> Path:
 
 def left_behind(state: Path, header: Header, *undos: Undo) -> Path:
     """A journal as a killed agent leaves it."""
-    journal = Journal(state, header)
-    journal.done(journal.intend([Undo(UndoKind.FOLDER, "/done/before")]))
-    journal.intend(undos)
-    journal.close()
+    with Journal(state, header) as journal:
+        number = journal.intend([GONE])
+    intent = {"intent": number + 1, "undo": [dataclasses.asdict(undo) for undo in undos], "settings": []}
+    with journal.path.open("ab") as file:  # some are such as this version would not intend
+        file.write(encode({"done": number}) + encode(intent))
     return journal.path
 
 
@@ -82,9 +83,19 @@ def test_a_living_owner_is_left_alone_unless_the_guard_knows_better(state: Path,
     assert recover_journal(path).fate is Fate.IN_USE
     assert marked.is_dir()
     assert path.exists()
-    assert recover_journal(path, even_if_alive=True).fate is Fate.CLEAN
+    assert recover_journal(path, even_if_alive=LIVING.owner).fate is Fate.CLEAN
     assert not marked.exists()
     assert not path.exists()
+
+
+def test_a_living_owner_is_left_alone_whoever_else_is_known_to_have_ended(state: Path, marked: Path) -> None:
+    path = left_behind(state, LIVING, Undo(UndoKind.FOLDER, str(marked)))
+    before = path.read_bytes()
+    for other in (DEAD.owner, dataclasses.replace(LIVING.owner, started="1")):
+        assert recover_journal(path, even_if_alive=other).fate is Fate.IN_USE
+    assert marked.is_dir()
+    assert path.read_bytes() == before
+    path.unlink()
 
 
 def test_a_holder_that_outlives_its_owner_is_ended_first(state: Path, marked: Path) -> None:
@@ -201,7 +212,7 @@ def test_a_pipe_in_place_of_a_journal_holds_nobody_up(state: Path) -> None:
 def test_a_run_of_another_process_namespace_is_left_alone(state: Path, marked: Path) -> None:
     path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, str(marked)))
     path.write_text(path.read_text().replace(process_namespace(), "pid:[1]"))
-    outcome = recover_journal(path, even_if_alive=True)
+    outcome = recover_journal(path, even_if_alive=LIVING.owner)
     assert outcome.fate is Fate.DIRTY
     assert "another process namespace" in outcome.failures[0]
     assert marked.exists()
@@ -244,8 +255,10 @@ def test_a_folder_of_journals_that_cannot_be_listed_is_not_called_clean(state: P
     "undo",
     [
         Undo(UndoKind.FOLDER, "insitu-r"),
-        Undo(UndoKind.FOLDER, "/x/../insitu-r"),
+        Undo(UndoKind.FOLDER, "/etc/../tmp"),
+        Undo(UndoKind.FOLDER, "/etc/.."),
         Undo(UndoKind.FOLDER, "/x/\0/insitu-r"),
+        Undo(UndoKind.CGROUP, f"/sys/fs/cgroup/../insitu-{RUN}"),
         Undo(UndoKind.VALUE, "/x\0", prior="1", written="2"),
         Undo(UndoKind.PROCESS, "/proc/1", "1"),
         Undo(UndoKind.PROCESS, "/proc/-1", "1"),
@@ -261,6 +274,39 @@ def test_an_undo_that_no_run_writes_is_refused_and_does_not_stop_the_others(
     assert "left alone" in outcome.failures[0]
     assert not marked.exists()
     path.unlink()
+
+
+@pytest.mark.parametrize("sub_is_there", [True, False])
+def test_what_an_earlier_version_wrote_with_two_dots_is_undone(
+    state: Path, marked: Path, sub_is_there: bool
+) -> None:
+    if sub_is_there:
+        (marked.parent / "sub").mkdir()
+    path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, f"{marked.parent}/sub/../{marked.name}"))
+    outcome = recover_journal(path)
+    assert (outcome.fate, outcome.failures) == (Fate.CLEAN, ())
+    assert not marked.exists()
+    assert not path.exists()
+
+
+def test_two_dots_behind_a_link_mean_what_the_kernel_takes_them_for(state: Path, tmp_path: Path) -> None:
+    """``link/..`` is the folder that holds the link's target, where the earlier version has made its own."""
+    (tmp_path / "far" / "sub").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("far/sub")
+    meant, other = (folder / f"insitu-{RUN}-t1" for folder in (tmp_path / "far", tmp_path))
+    meant.mkdir()
+    other.mkdir()
+    path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, f"{tmp_path}/link/../{meant.name}"))
+    assert recover_journal(path).fate is Fate.CLEAN
+    assert (meant.exists(), other.exists()) == (False, True)
+
+
+@pytest.mark.parametrize("gone", ["foreign", "sub/../foreign", "file/below"])
+def test_a_folder_that_is_gone_is_undone_whatever_its_path(state: Path, tmp_path: Path, gone: str) -> None:
+    (tmp_path / "file").touch()
+    path = left_behind(state, DEAD, Undo(UndoKind.FOLDER, f"{tmp_path}/{gone}"))
+    assert recover_journal(path).fate is Fate.CLEAN
+    assert not path.exists()
 
 
 def test_failures_keep_the_journal_and_do_not_stop_the_other_undos(state: Path, marked: Path) -> None:
@@ -283,8 +329,11 @@ def test_what_was_undone_is_not_undone_again_when_something_else_fails(state: Pa
     foreign.mkdir()
     value.write_text("ours\n")
     with Journal(state, DEAD) as journal:
-        journal.intend([Undo(UndoKind.VALUE, str(value), prior="theirs\n", written="ours")])
-        kept = journal.intend([Undo(UndoKind.FOLDER, str(foreign))])
+        first = journal.intend([Undo(UndoKind.VALUE, str(value), prior="theirs\n", written="ours")])
+    kept = first + 1
+    other = dataclasses.asdict(Undo(UndoKind.FOLDER, str(foreign)))
+    with journal.path.open("ab") as file:
+        file.write(encode({"intent": kept, "undo": [other], "settings": []}))
     assert recover_journal(journal.path).fate is Fate.DIRTY
     assert value.read_text() == "theirs\n"
     value.write_text("changed since\n")
@@ -355,7 +404,7 @@ def test_a_session_folder_without_the_mark_is_not_touched(state: Path, tmp_path:
 
 def test_a_living_owner_s_session_is_not_ended(state: Path, session: Path) -> None:
     path = left_behind(state, dataclasses.replace(LIVING, session_folder=str(session)), GONE)
-    assert recover_journal(path, even_if_alive=True).fate is Fate.IN_USE
+    assert recover_journal(path, even_if_alive=LIVING.owner).fate is Fate.IN_USE
     assert session.is_dir()
     path.unlink()
 

@@ -80,13 +80,13 @@ class World:
         """An agent; its own owner unless another is given."""
         return Stepped(lambda: _write(self, steps, owner or Process.current()))
 
-    def recoverer(self, *, even_if_alive: bool = False) -> Stepped:
+    def recoverer(self) -> Stepped:
         """Somebody who recovers every journal once, and tells what became of each."""
 
         def recover() -> list[str]:
             journals.boot_id = lambda: self.boot
             found = recovery.journals(self.state)
-            return [str(recovery.recover_journal(path, even_if_alive=even_if_alive).fate) for path in found]
+            return [str(recovery.recover_journal(path).fate) for path in found]
 
         return Stepped(recover)
 

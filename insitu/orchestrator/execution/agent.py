@@ -43,6 +43,10 @@ _WAIT_FOR_SPEED_S = 10.0
 class AgentSetup:
     """What an agent needs to know to begin.
 
+    Its folders are looked up at once, in the process that names them. What is journalled must be a folder itself,
+    not a way to it: a link on the way may lead elsewhere by the time at which somebody follows it to undo, and
+    ``..`` means something else behind one.
+
     Attributes
     ----------
     workspace
@@ -65,6 +69,10 @@ class AgentSetup:
     outside_writes_bytes: float = 256e6
     notice: Path | None = None
     caps: Caps = NO_CAPS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workspace", self.workspace.resolve())
+        object.__setattr__(self, "run_directory", self.run_directory.resolve())
 
 
 _PROGRAM_ALLOWANCE_S = 60.0
@@ -103,7 +111,10 @@ class NodeAgent:
             raylet = Process.of(os.getppid())  # without it nobody would hear of a trial's end
             self._lease = stack.enter_context(Lease(journal, notice=setup.notice, keeper=raylet))
             workspace = Workspace.below(setup.workspace, header.ownership)
-            _undo_at_close(stack, journal, [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting])
+            folders = [Undo(UndoKind.FOLDER, str(path)) for path in workspace.lasting]
+            _undo_at_close(stack, journal, folders)
+            if failures := carry_out_all(folders, header.ownership):  # a copied run directory has the original's
+                raise NodeDirty("\n".join(failures), hint="insitu recover")
             workspace.make()
             confinement = stack.enter_context(_confined(survey(setup.workspace), setup.caps, journal))
             node = confinement.node

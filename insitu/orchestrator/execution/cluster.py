@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from insitu.injectors import neighbours, recovery, session
 from insitu.injectors.confinement import NO_CAPS, Caps
-from insitu.injectors.errors import NoJournal
+from insitu.injectors.errors import NoJournal, TwinExecutes
 from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.oversight import Oversight
@@ -138,11 +138,10 @@ def local_cluster(
     Raises
     ------
     CannotExecute
-        If ray or the agent does not start.
+        If ray or the agent does not start, or a copy of the run is executing.
     """
     folder = Path(tempfile.gettempdir()) / f"insitu-{run}-ray-{secrets.token_hex(3)}"
     command = Process.current()
-    header = Header(run, command.pid, command.started, boot_id(), str(run_directory), session_folder=str(folder))
     setup = AgentSetup(
         run=run,
         workspace=workspace,
@@ -152,6 +151,9 @@ def local_cluster(
         outside_writes_bytes=outside_writes_bytes,
         notice=folder / _NOTICE,
         caps=caps,
+    )
+    header = Header(
+        run, command.pid, command.started, boot_id(), str(setup.run_directory), session_folder=str(folder)
     )
     with _errors_for_users(), ExitStack() as stack:
         journal = stack.enter_context(neighbours.begin(header, admit))
@@ -163,7 +165,7 @@ def local_cluster(
         folder.mkdir(mode=0o700)
         with session.inherited(folder):
             agent = _start(folder, setup)
-        oversight = Oversight(header.ownership, journal.path, folder / _NOTICE)
+        oversight = Oversight(header.ownership, command, journal.path, folder / _NOTICE)
         with LocalCluster(agent, folder / _NOTICE, oversight, _control_service(folder), check) as cluster:
             yield cluster
 
@@ -172,7 +174,7 @@ def local_cluster(
 def _errors_for_users() -> Iterator[None]:
     try:
         yield
-    except (NoGuard, NoJournal) as exc:
+    except (NoGuard, NoJournal, TwinExecutes) as exc:
         raise CannotExecute(exc.message, hint=exc.remedy) from exc
 
 
@@ -188,7 +190,8 @@ def _leave(journal: Journal, intent: int) -> None:
 def _clear_away(journal: Journal, intent: int, within_s: float = 10.0) -> None:
     """See that nothing of the run is left: ray's processes and folder, and what a killed agent held.
 
-    The agent's guard does the latter; if that has been killed, too, this command does.
+    The agent's guard does the latter; if that has been killed, too, this command does. What another command has
+    made is its own affair, though a copy of the run has the same id.
     """
     header = journal.header
     failures = session.end(Path(header.session_folder), header.ownership, quiet_rounds=1)
@@ -197,7 +200,8 @@ def _clear_away(journal: Journal, intent: int, within_s: float = 10.0) -> None:
     deadline = time.monotonic() + within_s
     while True:
         agents = [path for path in recovery.journals() if header.ownership.owns(path) and path != journal.path]
-        outcomes = [recovery.recover_journal(path, even_if_alive=True) for path in agents]
+        found = [recovery.recover_journal(path, even_if_alive=header.owner) for path in agents]
+        outcomes = [one for one in found if one.header is None or one.header.owner == header.owner]
         if all(outcome.fate is recovery.Fate.CLEAN for outcome in outcomes) or time.monotonic() > deadline:
             break
         time.sleep(0.05)

@@ -149,7 +149,7 @@ def rehearse(
     header = Header(RUN, os.getpid(), "", boot_id(), str(directory))
     journal = PaperJournal(header)
     owner = header.ownership
-    work = directory.absolute() / "work"
+    work = directory.resolve() / "work"
     workspace = Workspace.below(work, owner)
     group = confinement.steps_for(node, caps, owner)
     inside = confinement.inside(node, caps, group).node
