@@ -545,3 +545,24 @@ def test_a_number_that_needs_parameters_only_together_can_do_with_one_of_them(tm
     with pytest.raises(InputError, match=why) as caught:
         doubts_of(through(tmp_path, "k + w * size", "[2]", "sequential", elsewhere), None)
     assert "keep one of" not in (caught.value.hint or "")
+
+
+@pytest.mark.root
+def test_a_budget_of_time_without_room_for_what_is_to_be_found(tmp_path: Path) -> None:
+    model = MODEL.replace("LAW", "c + a * size / cores")
+    for budget, more, said in (
+        ("1 ms", "", "1 ms has no room for one trial: that takes 5 ms or more"),
+        ("20 ms", "", "20 ms has no room for the 7 trials before the first look: that takes 35 ms or more"),
+        ("1 s", "setup: 2 s", "1 s has no room for one trial: that takes 2 s or more"),
+        (
+            "20 ms",
+            "kind: factorial",
+            "20 ms has no room for the 10 trials of the design: that takes 50 ms or more",
+        ),
+    ):
+        text = SEQUENTIAL_PLAN.replace("trials: TRIALS", f"time: {budget}") + f"design: {{{more}}}\n"
+        (doubt,) = doubts_of(prepared_from(tmp_path, text, model), None)
+        assert doubt.message == f"the budget of {said}"
+        assert doubt.hint == "raise budget.time"
+    enough = SEQUENTIAL_PLAN.replace("trials: TRIALS", "time: 40 ms")
+    assert doubts_of(prepared_from(tmp_path, enough, model), None) == ()

@@ -85,3 +85,48 @@ def test_a_number_is_foreseen_although_a_parameter_that_it_does_not_need_is_not_
     told = checked(*of(tmp_path, plan, model.replace("c + b", "c + d * load + b")))
     assert "half width of the interval" in told
     assert "10% of what the goal asks for: after" in told
+
+
+def test_a_budget_of_time_alone_counts_no_trials(tmp_path: Path) -> None:
+    plan = plans.PLAN.replace("kind: factorial, replicates: 2, ", "").replace("trials: 60", "time: 3 min")
+    plan = plan.replace("goal: {effect: cpu_cores -> runtime, confidence: 0.95}", SEQUENTIAL)
+    text = checked(*of(tmp_path, plan))
+    assert "until the goal is reached, as many trials as 180 s allow in all" in text
+    assert "nothing wrong found; as many trials as 180 s allow would run with: " in text
+
+
+def test_a_goal_that_is_not_reached_however_little_trials_spread_is_a_doubt(tmp_path: Path) -> None:
+    plan = plans.PLAN.replace("kind: factorial, replicates: 2, ", "")
+    plan = plan.replace("goal: {effect: cpu_cores -> runtime, confidence: 0.95}", SEQUENTIAL)
+    tiny = plan.replace("0.1}", "1.0e-9}")
+    text = checked(*of(tmp_path, tiny))
+    doubt = (
+        "the goal, ± 1e-07 %, is not reached within {} even where one trial's spread is 2 % of what it asks for"
+    )
+    assert f"warning: {doubt.format('the budget')}" in text
+    assert "hint: raise the budget, or ask for less: raise goal.relative_half_width" in text
+    assert json.loads(checked(*of(tmp_path, tiny), "--json"))["warnings"][0].startswith(doubt.format("the budget"))
+    more = checked(*of(tmp_path, tiny.replace("trials: 60", "trials: 900")))  # nothing is foreseen so far ahead
+    assert f"warning: {doubt.format('199 trials')}" in more
+    assert "50% of what the goal asks for: not within 199 trials" in more
+    assert "nothing wrong found" in checked(*of(tmp_path, plan))
+
+
+def test_of_several_laws_it_says_what_it_reckons_with(tmp_path: Path) -> None:
+    plan = plans.PLAN.replace("kind: factorial, replicates: 2, ", "")
+    plan = plan.replace("goal: {effect: cpu_cores -> runtime, confidence: 0.95}", SEQUENTIAL)
+    model = plans.MODEL.replace("  runtime: {", "  work: {unit: ms, measured_by: cpu_time}\n  runtime: {")
+    through = model.replace(
+        "  runtime: c + b * input_size /", "  work: k + w * input_size\n  runtime: c + b * work /"
+    )
+    text = checked(*of(tmp_path, plan, through))
+    spreads = "half width of the interval where like trials spread by 1000 ms in work and 1 s in runtime (for"
+    (width,) = [line for line in text.splitlines() if spreads in line]
+    assert " s after 7 trials, " in width
+    assert "is reached where the spread of runtime, with the others in proportion, is" in text
+    assert "so these figures hold if parameters are where the model starts: k = 1 s, w = " in text
+    fixed = checked(*of(tmp_path, plans.PLAN.replace("factorial, replicates: 2", "d_optimal"), through))
+    assert "so the design is the best one if parameters are where the model starts: k = 1 s, w = " in fixed
+    one = checked(*of(tmp_path, plan))
+    assert "half width of the interval, in units of one trial's spread: " in one
+    assert "these figures hold" not in one

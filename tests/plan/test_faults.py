@@ -319,3 +319,31 @@ def test_the_cause_of_a_goal_is_not_only_measured(faults_of: Faults, law: str, m
     assert message == "plan.yaml:12:16 the cause 'work' is measured, so trials cannot set it"
     assert hint.startswith("ask for the effect of input_size, disk_read_rate or cpu_cores; once there are ")
     assert "`insitu effect RUN work runtime` tells of work" in hint
+
+
+def test_what_a_fault_leaves_open_is_not_reported_as_missing(faults_of: Faults) -> None:
+    """Such as a budget of no time, which is one, or levels that no factor can have."""
+    plan = changed(changed(PLAN, "confidence: 0.9", "relative_half_width: 0.1"), "kind: factorial, ", "")
+    assert [
+        one.split(" | ")[0] for one in faults_of(changed(plan, "{trials: 40, time: 3 min}", "{time: 0 s}"))
+    ] == ["plan.yaml:14:16 '0 s' is not above zero and finite"]
+    start, _, rest = PLAN.partition("factors:\n")
+    none = f"{start}factors: {{}}\n{rest[rest.index('goal:') :]}"
+    assert [one.split(" | ")[0] for one in faults_of(none)] == [
+        "plan.yaml:8:10 'factors' must have at least 1 value, not 0"
+    ]
+    (both,) = faults_of(changed(PLAN, "levels: [0.5, 0.9, unlimited]", "range: [0.5, 0.5]"))
+    assert both.endswith("both ends of the range are one level | write levels: [0.5], or ends that differ")
+    ranged = changed(MODEL, "set_by: cpu.cores", "set_by: cpu.cores, range: [0.5, 0.5]")
+    ranged = changed(ranged, "role: parameter", "role: parameter, levels: [4 MB]")
+    ranged = changed(ranged, "set_by: disk.read_rate", "set_by: disk.read_rate, levels: [9 MB/s]")
+    (both,) = faults_of(start + rest[rest.index("goal:") :], ranged)
+    assert both.startswith("model.yaml:4:53 both ends of the range are one level")
+
+
+def test_how_a_variable_becomes_a_factor_where_the_factors_are_those_of_the_model(faults_of: Faults) -> None:
+    start, _, rest = PLAN.partition("factors:\n")
+    model = changed(MODEL, "set_by: disk.read_rate", "set_by: disk.read_rate, levels: [9 MB/s, unlimited]")
+    size, cores = faults_of(start + rest[rest.index("goal:") :], model)
+    for found, name in ((size, "input_size"), (cores, "cpu_cores")):
+        assert found.endswith(f"| give '{name}' `levels` in the model, or list all factors in the plan"), found

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from insitu.orchestrator.causal.graph import Blueprint
 from insitu.orchestrator.plan.goals import ComparisonGoal, EffectGoal
 from insitu.orchestrator.plan.located import FaultList, raise_all
+from insitu.orchestrator.plan.named_factors import how_to_add
 from insitu.orchestrator.plan.types import Plan, Role
 
 
@@ -44,20 +45,23 @@ def check_against(plan: Plan, blueprint: Blueprint, rival: Blueprint | None = No
                     text.line,
                     text.column,
                     f"the law of '{text.variable}' needs '{parent}', which the plan gives no level",
-                    f"add '{parent}' to factors of {plan.path}",
+                    how_to_add(f"'{parent}'", of_model=plan.has_factors_of_model, where=f"factors of {plan.path}"),
                 )
     if rival is not None and isinstance(plan.goal, ComparisonGoal):
-        _check_rival(plan.goal, rival, given, faults)
+        _check_rival(plan.goal, rival, given, faults, of_model=plan.has_factors_of_model)
     raise_all(faults, model_faults)
     for one in blueprints:
         one.reduced()
 
 
-def _check_rival(goal: ComparisonGoal, rival: Blueprint, given: Collection[str], faults: FaultList) -> None:
+def _check_rival(
+    goal: ComparisonGoal, rival: Blueprint, given: Collection[str], faults: FaultList, *, of_model: bool
+) -> None:
     for parent in rival.laws[goal.outcome].parents:
         if rival.variables[parent].role is Role.PARAMETER and parent not in given:
             message = f"the rival needs '{parent}', which the plan gives no level"
-            faults.add(goal.rival.line, goal.rival.column, message, f"add '{parent}' to factors")
+            remedy = how_to_add(f"'{parent}'", of_model=of_model)
+            faults.add(goal.rival.line, goal.rival.column, message, remedy)
 
 
 def _check_goal(plan: Plan, blueprint: Blueprint, faults: FaultList) -> None:

@@ -60,6 +60,7 @@ def check(
     foreseen = previews.preview(prepared, trials, alike)
     fixed = loaded.design.kind != SEQUENTIAL
     most = len(trials) if fixed else prepared.most_trials
+    doubts = (*doubts, *previews.doubts(foreseen, prepared.plan))
     expected = machine.expected_duration(prepared, runs, most, previews.seconds_of(foreseen, alike, most))
     if as_json:
         document = _document(prepared, trials, limited, expected, doubts)
@@ -75,7 +76,7 @@ def check(
         say(f"warning: {doubt}")
     found = count(len(doubts), "warning") if doubts else "nothing wrong found"
     command = shlex.join(["insitu", "run", str(plan), *_options(out, inventory, loaded.name)])
-    trials_text = count(len(trials), "trial") if fixed else f"at most {count(most, 'trial')}"
+    trials_text = count(len(trials), "trial") if fixed else previews.most_text(prepared.plan, count(most, "trial"))
     say(f"{found}; {trials_text} would run with: {command}")
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from insitu.orchestrator.causal.law import Law
     from insitu.orchestrator.design.expected import ExpectedLaw
     from insitu.orchestrator.design.foresight import Foreseen
+    from insitu.orchestrator.doubts import Doubt
     from insitu.orchestrator.experiment import Experiment
     from insitu.orchestrator.plan.types import Plan
     from insitu.orchestrator.steering.preview import FixedPreview, Preview
@@ -74,30 +75,107 @@ def lines(foreseen: AnyPreview | None, plan: Plan) -> list[str]:
     return list(_fixed_lines(foreseen, plan) if isinstance(foreseen, FixedPreview) else _lines(foreseen, plan))
 
 
-def _lines(foreseen: Preview, plan: Plan) -> Iterator[str]:
+def doubts(foreseen: AnyPreview | None, plan: Plan) -> tuple[Doubt, ...]:
+    """That a goal is not reached however little trials spread."""
+    from insitu.orchestrator.doubts import Doubt
+    from insitu.orchestrator.steering.preview import Preview
+
+    asked = plan.goal.relative_half_width if plan.goal is not None else None
+    if not isinstance(foreseen, Preview) or asked is None or not _is_foreseen(foreseen):
+        return ()
+    if not foreseen.needed or any(needed.trials is not None for needed in foreseen.needed):
+        return ()
+    least = min(needed.spread for needed in foreseen.needed)
+    as_before = ", as it was" if foreseen.absolute else ""
+    spread = f"where one trial's spread is {percent(least)} of what it asks for{as_before}"
+    raising = (
+        "raise the budget, or " if plan.budget.trials is not None and foreseen.most < _furthest(foreseen) else ""
+    )
+    return (
+        Doubt(
+            f"the goal, ± {percent(asked)}, is not reached within {_reach(foreseen)} even {spread}",
+            f"{raising}ask for less: raise goal.relative_half_width",
+        ),
+    )
+
+
+def _is_foreseen(foreseen: Preview) -> bool:
+    return any(math.isfinite(max(look.half_widths, default=math.inf)) for look in foreseen.foreseen)
+
+
+def _furthest(foreseen: Preview) -> int:
+    """Trials of the look after the last one that is foreseen."""
+    return foreseen.foreseen[-1].trials + foreseen.batch
+
+
+def _reach(foreseen: Preview) -> str:
+    """How far a preview sees: to the end of the budget, or less."""
+    if foreseen.most < _furthest(foreseen):
+        return "the budget"
+    return f"{foreseen.foreseen[-1].trials} trials"
+
+
+def most_text(plan: Plan, most: str) -> str:
+    """How many trials a sequential design may take: a budget of time alone counts none."""
     from insitu.orchestrator.units import format_quantity
 
+    if plan.budget.trials is None and plan.budget.time_s is not None:
+        return f"as many trials as {format_quantity(plan.budget.time_s, 's')} allow"
+    return f"at most {most}"
+
+
+def _lines(foreseen: Preview, plan: Plan) -> Iterator[str]:
     yield (
-        f"then {foreseen.batch} after each look, until the goal is reached, at most {foreseen.most} in all; "
-        "one in seven checks the law"
+        f"then {foreseen.batch} after each look, until the goal is reached, "
+        f"{most_text(plan, str(foreseen.most))} in all; one in seven checks the law"
     )
     looks = _few([one for one in foreseen.foreseen if math.isfinite(max(one.half_widths, default=math.inf))])
     if looks and len(foreseen.wanted) == 1:
-        (one,) = foreseen.wanted
-        halves = [max(look.half_widths) for look in looks]
-        shown = [format_quantity(half, one.unit) if foreseen.absolute else f"{half:.2g}" for half in halves]
-        told = ", ".join(f"{half} after {look.trials} trials" for half, look in zip(shown, looks, strict=True))
-        unit = "" if foreseen.absolute else ", in units of one trial's spread"
-        yield f"half width of the interval{unit}: {told}"
+        yield _narrowing(foreseen, looks, plan)
     if not looks:
         yield "how precise the answer becomes is not foreseen"
     elif foreseen.needed and plan.goal is not None and plan.goal.relative_half_width is not None:
-        what = "what the goal asks for" if len(foreseen.wanted) == 1 else "the smallest number that it asks for"
-        yield f"the goal, ± {percent(plan.goal.relative_half_width)}, is reached where one trial's spread is"
-        for needed in foreseen.needed:
-            when = f"after {needed.trials} trials" if needed.trials is not None else "not within the budget"
-            as_before = " (as it was)" if foreseen.absolute else ""
-            yield f"  {needed.spread:4.0%} of {what}{as_before}: {when}"
+        yield from _needed_lines(foreseen, plan.goal.relative_half_width)
+    if looks and not foreseen.absolute:
+        yield from foreseen.assumed
+
+
+def _narrowing(foreseen: Preview, looks: Sequence[Foreseen], plan: Plan) -> str:
+    """How the interval of the one number becomes narrower."""
+    from insitu.orchestrator.units import format_quantity
+
+    (one,) = foreseen.wanted
+    several = len(foreseen.laws) > 1  # their spreads have no common unit
+    halves = [max(look.half_widths) for look in looks]
+    in_units = foreseen.absolute or several
+    shown = [format_quantity(half, one.unit) if in_units else f"{half:.2g}" for half in halves]
+    told = ", ".join(f"{half} after {look.trials} trials" for half, look in zip(shown, looks, strict=True))
+    unit = ", in units of one trial's spread"
+    if several:
+        spreads = [f"{_spread(law, 1.0, plan)} in {law.variable}" for law in foreseen.laws]
+        unit = f" where like trials spread by {' and '.join(spreads)} (for instance)"
+    return f"half width of the interval{'' if foreseen.absolute else unit}: {told}"
+
+
+def _needed_lines(foreseen: Preview, asked: float) -> Iterator[str]:
+    what = "what the goal asks for" if len(foreseen.wanted) == 1 else "the smallest number that it asks for"
+    spread = "one trial's spread"
+    if len(foreseen.laws) > 1 and not foreseen.absolute:
+        spread = f"the spread of {foreseen.laws[-1].variable}, with the others in proportion,"
+    yield f"the goal, ± {percent(asked)}, is reached where {spread} is"
+    for needed in foreseen.needed:
+        when = f"after {needed.trials} trials" if needed.trials is not None else f"not within {_reach(foreseen)}"
+        as_before = " (as it was)" if foreseen.absolute else ""
+        yield f"  {needed.spread:4.0%} of {what}{as_before}: {when}"
+
+
+def _spread(law: Law, noise: float, plan: Plan) -> str:
+    """By how much trials at the same levels differ, in words."""
+    from insitu.orchestrator.units import format_quantity
+
+    if law.relative_noise:
+        return f"{noise:.2g} of the mean"
+    return format_quantity(noise, plan.model.variables[law.variable].unit)
 
 
 def _fixed_lines(foreseen: FixedPreview, plan: Plan) -> Iterator[str]:
@@ -113,10 +191,7 @@ def _fixed_lines(foreseen: FixedPreview, plan: Plan) -> Iterator[str]:
 
 
 def _law_line(law: Law, expected: ExpectedLaw, plan: Plan, *, absolute: bool) -> str:
-    from insitu.orchestrator.units import format_quantity
-
-    unit = plan.model.variables[law.variable].unit
-    spread = f"{expected.noise:.2g} of the mean" if law.relative_noise else format_quantity(expected.noise, unit)
+    spread = _spread(law, expected.noise, plan)
     source = "as it was" if absolute else "for instance"
     errors = zip(law.parameters, expected.standard_errors, strict=True)
     told = ", ".join(_error(law, name, error) for name, error in errors)

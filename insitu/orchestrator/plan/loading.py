@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,7 @@ from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan import located, resolve_plan
 from insitu.orchestrator.plan.augment import augment
 from insitu.orchestrator.plan.located import FaultList, raise_all
+from insitu.orchestrator.plan.named_factors import NamedFactors
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
 from insitu.orchestrator.plan.resolve_blast_radius import resolve_blast_radius
 from insitu.orchestrator.plan.resolve_factors import points_for, resolve_factors, resolve_ranges
@@ -101,7 +102,15 @@ def _model(
     variables = root.entry("variables")
     if variables is None or not isinstance(variables.value, located.Mapping):
         return model
-    return replace(model, ranges=resolve_ranges(variables.value, document.variables or {}, model, faults))
+    ranges = resolve_ranges(variables.value, document.variables or {}, model, faults)
+    return replace(model, ranges=ranges, ranged=tuple(_ranged(variables.value)))
+
+
+def _ranged(variables: located.Mapping) -> Iterator[str]:
+    """Names of variables with levels, which may have faults."""
+    for entry in variables.entries:
+        if isinstance(entry.value, located.Mapping) and {"levels", "range"} & set(entry.value.keys()):
+            yield entry.key.text or ""
 
 
 class _Loading:
@@ -182,25 +191,26 @@ class _Loading:
         """Resolve every part that can be, for its faults; return the plan if none is missing."""
         nodes = {entry.key.text: entry.value for entry in root.entries}
         factors_node, subject_node, goal_node = nodes.get("factors"), nodes.get("subject"), nodes.get("goal")
-        of_model = factors_node is None and document.goal is not None and model.ranges
-        factor_names = factors_node.keys() if isinstance(factors_node, located.Mapping) else ()
+        named = _named(factors_node, document, model)
         factors, subject, goal = None, None, None
-        design = resolve_plan.resolve_design(nodes.get("design"), document, self.designs, self.faults)
+        design = resolve_plan.resolve_design(
+            nodes.get("design"), document, self.designs, self.faults, said=_said(nodes)
+        )
         if isinstance(factors_node, located.Mapping):
             points = points_for(design.kind)
             factors = resolve_factors(factors_node, document.factors or {}, model, self.faults, points=points)
             check_input(subject_node, factors_node, model, self.faults)
-        elif of_model:
-            factors, factor_names = model.ranges, tuple(factor.variable for factor in model.ranges)
+        elif named.of_model:
+            factors = model.ranges
         elif factors_node is None:
             self.faults.at(root, "the key 'factors' is missing", _WITHOUT_FACTORS)
-        check_network(subject_node, factor_names, model, self.faults)
+        check_network(subject_node, named.names, model, self.faults)
         if isinstance(subject_node, located.Mapping):
-            resolve_plan.check_commands(subject_node, factor_names, model, self.faults)
+            resolve_plan.check_commands(subject_node, named, model, self.faults)
         if document.subject is not None:
             subject = resolve_plan.resolve_subject(document.subject)
         if document.goal is not None and isinstance(goal_node, located.Mapping):
-            goal = resolve_goal(goal_node, document.goal, factor_names, model, self.faults)
+            goal = resolve_goal(goal_node, document.goal, named, model, self.faults)
         guards = resolve_plan.resolve_guards(nodes.get("guards"), document.guards, self.faults)
         radius = resolve_blast_radius(nodes.get("blast_radius"), document.blast_radius, self.settable, self.faults)
         if document.name is None or factors is None or subject is None:
@@ -221,6 +231,22 @@ class _Loading:
             plan_source=source,
             model_source=model_source,
         )
+
+
+def _named(factors: located.Node | None, document: PlanDocument, model: ResolvedModel) -> NamedFactors:
+    """The factors of a plan, of which those that are faulty are reported apart."""
+    if isinstance(factors, located.Mapping):
+        return NamedFactors(factors.keys(), known=bool(factors.entries))
+    if factors is None and document.goal is not None and model.ranged:
+        return NamedFactors(model.ranged, of_model=True)
+    return NamedFactors()
+
+
+def _said(nodes: Mapping[str | None, located.Node]) -> tuple[str, ...]:
+    """Keys of the plan under which there is something, though it may be faulty."""
+    return tuple(
+        key for key, node in nodes.items() if key and not (isinstance(node, located.Mapping) and not node.entries)
+    )
 
 
 class _IncompleteError(AssertionError):

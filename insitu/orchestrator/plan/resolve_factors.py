@@ -200,7 +200,11 @@ def _ranged(
         if end is not None and math.isinf(end):
             faults.at(item, "a range has finite ends", "list the levels to include unlimited")
             return
-    if low >= high:
+    if low == high:
+        text = _text(node.items[0])
+        faults.at(node, "both ends of the range are one level", f"write levels: [{text}], or ends that differ")
+        return
+    if low > high:
         faults.at(
             node,
             "the range does not go up",

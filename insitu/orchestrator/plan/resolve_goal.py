@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from insitu.orchestrator.plan import located
@@ -19,6 +19,7 @@ from insitu.orchestrator.plan.goals import (
 )
 from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
+from insitu.orchestrator.plan.named_factors import NamedFactors
 from insitu.orchestrator.plan.resolve_factors import level_of
 from insitu.orchestrator.plan.resolve_model import ResolvedModel
 from insitu.orchestrator.plan.resolve_rival import Rival, resolve_rival
@@ -41,12 +42,12 @@ _SHOWN = 6
 def resolve_goal(
     node: located.Mapping,
     document: GoalDocument,
-    factor_names: Collection[str],
+    factors: NamedFactors,
     model: ResolvedModel,
     faults: FaultList,
 ) -> Goal | None:
     """Check that the goal asks one thing, of variables that trials set and of an outcome that is measured."""
-    return _Resolving(node, document, factor_names, model, faults).goal()
+    return _Resolving(node, document, factors, model, faults).goal()
 
 
 class _Resolving:
@@ -56,13 +57,13 @@ class _Resolving:
         self,
         node: located.Mapping,
         document: GoalDocument,
-        factor_names: Collection[str],
+        factors: NamedFactors,
         model: ResolvedModel,
         faults: FaultList,
     ) -> None:
         self.node = node
         self.document = document
-        self.factor_names = factor_names
+        self.factors = factors
         self.model = model
         self.faults = faults
 
@@ -130,7 +131,7 @@ class _Resolving:
             case "prediction":
                 places = tuple(self._places())
                 if not places and self.node.entry("at") is None:
-                    example = next(iter(self.factor_names), "variable")
+                    example = next(iter(self.factors.names), "variable")
                     self.faults.at(named, "a prediction needs levels", f"add at: {{{example}: level, ...}}")
                 return PredictionGoal(places=places, **common)
             case "parameters":
@@ -183,8 +184,9 @@ class _Resolving:
             instead = f"ask for the effect of {_either(able)}; " if able else ""
             asked = f"once there are trials, `insitu effect RUN {cause} {outcome}` tells of {cause}"
             self.faults.add(line, column, message, f"{instead}{asked}, where the model allows it")
-        elif cause in self._settable() and cause not in self.factor_names:
-            self.faults.add(line, column, f"the cause '{cause}' is not a factor", f"add '{cause}' to factors")
+        elif cause in self._settable() and self.factors.lack(cause):
+            message = f"the cause '{cause}' is not a factor"
+            self.faults.add(line, column, message, self.factors.how_to_add(f"'{cause}'"))
 
     def _settable(self) -> list[str]:
         variables = self.model.text.variables.values()

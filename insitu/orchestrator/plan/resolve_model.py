@@ -35,11 +35,14 @@ class ResolvedModel:
         So that a faulty variable is not reported as unknown wherever it is used.
     ranges
         Levels that the model gives to variables which trials can set, for plans without factors.
+    ranged
+        Names of all variables to which it gives levels, those with faults included.
     """
 
     text: ModelText
     declared: tuple[str, ...]
     ranges: tuple[Factor, ...] = ()
+    ranged: tuple[str, ...] = ()
 
 
 def resolve_model(

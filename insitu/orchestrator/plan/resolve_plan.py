@@ -9,6 +9,7 @@ from insitu.orchestrator.plan import located
 from insitu.orchestrator.plan.conditions import resolve_conditions
 from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList
+from insitu.orchestrator.plan.named_factors import NamedFactors
 from insitu.orchestrator.plan.placeholders import FOLDERS, placeholders_in
 from insitu.orchestrator.plan.resolve_model import ResolvedModel
 from insitu.orchestrator.plan.schema import (
@@ -31,22 +32,14 @@ from insitu.orchestrator.plan.types import (
 from insitu.orchestrator.plan.values import quantity_of
 
 
-def check_commands(
-    node: located.Mapping, factor_names: Collection[str], model: ResolvedModel, faults: FaultList
-) -> None:
-    """Check the placeholders of all commands, and of the environment.
-
-    Parameters
-    ----------
-    factor_names
-        Every key under ``factors``, those with faults included.
-    """
+def check_commands(node: located.Mapping, factors: NamedFactors, model: ResolvedModel, faults: FaultList) -> None:
+    """Check the placeholders of all commands, and of the environment."""
     used: set[str] = set()
     for key in ("command", "prepare"):
         if (entry := node.entry(key)) is not None:
-            used |= _check_placeholders(_arguments(entry, faults), model, factor_names, faults)
+            used |= _check_placeholders(_arguments(entry, faults), model, factors, faults)
     if (entry := node.entry("environment")) is not None:
-        used |= _check_placeholders(_values(entry), model, factor_names, faults)
+        used |= _check_placeholders(_values(entry), model, factors, faults)
     data = node.entry("data")
     if data is not None and isinstance(data.value, located.Mapping):
         for file in data.value.entries:
@@ -54,7 +47,7 @@ def check_commands(
     command = node.entry("command")
     known = {*FOLDERS, *model.declared}
     if command is not None and used <= known:  # else the misspelt one may be meant
-        _check_unused(command.value, used, factor_names, model, faults)
+        _check_unused(command.value, used, factors.names, model, faults)
 
 
 def resolve_subject(document: SubjectDocument) -> Subject:
@@ -81,7 +74,7 @@ def _values(entry: located.Entry) -> Iterator[located.Scalar]:
 
 
 def _check_placeholders(
-    texts: Iterable[located.Scalar], model: ResolvedModel, factor_names: Collection[str], faults: FaultList
+    texts: Iterable[located.Scalar], model: ResolvedModel, factors: NamedFactors, faults: FaultList
 ) -> set[str]:
     """Report the placeholders that have no value, and give the names of all."""
     parameters = [v.name for v in model.text.variables.values() if v.role is Role.PARAMETER]
@@ -105,8 +98,9 @@ def _check_placeholders(
                     f"'{{{name}}}' is not a parameter of the subject, so it has no value here",
                     "only a variable with role: parameter is substituted",
                 )
-            elif name not in factor_names:
-                faults.at(item, f"'{{{name}}}' has no level: '{name}' is not a factor", f"add '{name}' to factors")
+            elif factors.lack(name):
+                message = f"'{{{name}}}' has no level: '{name}' is not a factor"
+                faults.at(item, message, factors.how_to_add(f"'{name}'"))
     return used
 
 
@@ -137,9 +131,20 @@ def _check_unused(
 
 
 def resolve_design(
-    node: located.Node | None, plan: PlanDocument, designs: Collection[str], faults: FaultList
+    node: located.Node | None,
+    plan: PlanDocument,
+    designs: Collection[str],
+    faults: FaultList,
+    *,
+    said: Collection[str] = (),
 ) -> DesignSpec:
-    """Check the kind of design, if the caller says which kinds there are; choose one if the plan does not."""
+    """Check the kind of design, if the caller says which kinds there are; choose one if the plan does not.
+
+    Parameters
+    ----------
+    said
+        Keys of the plan under which there is something, which is reported where it is faulty.
+    """
     document = plan.design
     if designs and document.kind is not None and document.kind not in designs:
         entry = node.entry("kind") if isinstance(node, located.Mapping) else None
@@ -148,7 +153,7 @@ def resolve_design(
             faults.at(place, f"unknown design '{document.kind}'", suggest(document.kind, designs))
     kind = document.kind or (SEQUENTIAL if _says_when_to_end(plan.goal) else "factorial")
     if kind == SEQUENTIAL:
-        _check_sequential(node, plan, faults)
+        _check_sequential(node, plan, said, faults)
     _check_keys(kind, node, plan, faults)
     return DesignSpec(
         kind=kind,
@@ -163,10 +168,12 @@ def resolve_design(
     )
 
 
-def _check_sequential(node: located.Node | None, plan: PlanDocument, faults: FaultList) -> None:
+def _check_sequential(
+    node: located.Node | None, plan: PlanDocument, said: Collection[str], faults: FaultList
+) -> None:
     """A design that chooses trials as it goes needs to know for what, and when to end at the latest."""
-    missing = [] if plan.goal is not None else [("a goal", "add goal: {effect: cpu_cores -> runtime}")]
-    if plan.budget.trials is None and plan.budget.time is None:
+    missing = [] if "goal" in said else [("a goal", "add goal: {effect: cpu_cores -> runtime}")]
+    if plan.budget.trials is None and plan.budget.time is None and "budget" not in said:
         missing.append(("a budget", "add budget: {trials: 40, time: 10 min}"))
     for what, remedy in missing:
         message = f"a sequential design needs {what}"

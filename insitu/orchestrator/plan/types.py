@@ -309,3 +309,8 @@ class Plan:
     when_unsettable: str = "refuse"
     tolerated_slowdown: float = math.inf
     blast_radius: BlastRadius = field(default_factory=BlastRadius)
+
+    @property
+    def has_factors_of_model(self) -> bool:
+        """Whether it lists no factors itself, and has those to which its model gives levels."""
+        return not any(factor.line for factor in self.factors)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from insitu.orchestrator.design.expected import Expected, expected_from
 from insitu.orchestrator.design.foresight import Foreseen, foresee
+from insitu.orchestrator.design.kinds.local import told_values
 from insitu.orchestrator.design.sequential import batch_size
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.steering.choice import asked
@@ -57,6 +58,11 @@ class Preview:
         Trials until the goal is reached; empty where it asks for no precision.
     absolute
         Whether an earlier run told the noise; else half widths are in units of one trial's spread.
+    laws
+        Those that the answer goes through, causes first. Where no earlier run told the noise, each spreads by one
+        base unit of what it gives, or by its mean where the noise is relative to that.
+    assumed
+        At which values of the parameters the half widths are foreseen, in sentences, where that matters.
     """
 
     first: int
@@ -66,6 +72,8 @@ class Preview:
     foreseen: tuple[Foreseen, ...]
     needed: tuple[Needed, ...]
     absolute: bool = False
+    laws: tuple[Law, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,8 @@ def preview_of(plan: Plan, blueprint: Blueprint, most_trials: int, like: Sequenc
         foreseen=foreseen,
         needed=tuple(_needed(situation, foreseen, asked_for)) if asked_for else (),
         absolute=before.told,
+        laws=situation.composite.laws,
+        assumed=told_values(situation, "these figures hold"),
     )
 
 
