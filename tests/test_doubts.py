@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import platform
 import shlex
@@ -418,3 +419,129 @@ def test_a_latin_hypercube_over_a_range_of_whole_loads_has_whole_loads(tmp_path:
     levels = [one.assignment.as_dict() for one in experiment.design_trials(prepared.plan, prepared.blueprint)]
     assert {one["load"] for one in levels} <= {0.0, 1.0, 2.0, 3.0, 4.0}
     assert len({one["cores"] for one in levels}) > 10
+
+
+CHAIN = """\
+variables:
+  size: {unit: B, role: parameter}
+  cores: {unit: core, set_by: cpu.cores}
+  freq: {unit: Hz, set_by: cpu.frequency}
+  work: {unit: s, measured_by: cpu_time}
+  runtime: {unit: s, measured_by: wall_time}
+laws:
+  work: WORK
+  runtime: LAW
+parameters:
+  d: {unit: s}
+"""
+"""What is set, a law on the way, and the outcome's."""
+THROUGH = "c + b * work / cores"
+
+
+def through(folder: Path, work: str, sizes: str, kind: str, goal: str = "") -> experiment.Experiment:
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40").replace("[1, 2]", sizes) + f"design: {{kind: {kind}}}\n"
+    text = text.replace("effect: cores -> runtime", goal) if goal else text
+    model = (
+        CHAIN.replace("WORK", work)
+        .replace("LAW", THROUGH)
+        .replace("  d: {unit: s}\n", "")
+        .replace("parameters:\n", "")
+        .replace("  freq: {unit: Hz, set_by: cpu.frequency}\n", "")
+    )
+    return prepared_from(folder, text, model)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", ["sequential", "factorial", "d_optimal", "c_optimal"])
+def test_every_law_on_the_way_to_the_outcome_has_to_be_told(tmp_path: Path, kind: str) -> None:
+    for work, mixed in (("k + w * size + z * size", "w and z"), ("k + k2 + w * size", "k and k2")):
+        with pytest.raises(InputError) as caught:
+            doubts_of(through(tmp_path, work, "[1, 2, 4]", kind), None)
+        said = f"plan.yaml:7:16: the law of work cannot be fitted: the planned trials do not tell {mixed} apart"
+        assert caught.value.message.endswith(said)
+        assert (caught.value.hint or "").startswith(
+            f"keep one of {mixed} in the law: no level of any variable separates them; without `goal`"
+        )
+    assert doubts_of(through(tmp_path, "k + w * size", "[1, 2, 4]", kind), None) == ()
+
+
+PRECISE = ("kind: sequential", "kind: factorial", "kind: c_optimal, trials: 8")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", PRECISE)
+def test_a_number_that_depends_on_no_parameter_is_refused(tmp_path: Path, kind: str) -> None:
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40") + f"design: {{{kind}}}\n"
+    for law in ("c + d * work / cores * 0", "c + d * max(0, 0 * work / cores)"):
+        model = CHAIN.replace("WORK", "k + w * size").replace("LAW", law)
+        model = model.replace("  freq: {unit: Hz, set_by: cpu.frequency}\n", "")
+        with pytest.raises(InputError) as caught:
+            doubts_of(prepared_from(tmp_path, text, model), None)
+        assert caught.value.message.endswith(
+            "plan.yaml:7:16: by the laws, what cores does to runtime from 0.5 core to 1 core is the same whatever "
+            "their parameters are, so no trial tells anything of it"
+        )
+        assert "laws on the way to runtime" in (caught.value.hint or "")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", PRECISE)
+def test_a_number_of_a_cause_that_cannot_be_set_is_refused(tmp_path: Path, kind: str) -> None:
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40").replace("[0.5, 1]", "[unlimited]") + f"design: {{{kind}}}\n"
+    found = prepared_from(tmp_path, text, MODEL.replace("LAW", "c + a * size / cores"))
+    with pytest.raises(InputError, match="cores is unlimited in every trial, so they show no effect of it"):
+        doubts_of(found, None)
+    left = experiment.LeftUnset("cores", "this machine shows no control groups", "mount them")
+    with pytest.raises(InputError) as caught:
+        doubts_of(dataclasses.replace(found, left_unset=(left,)), None)
+    assert caught.value.message.endswith(
+        "plan.yaml:7:16: cores is left as it is in every trial, since this machine shows no control groups: "
+        "they show no effect of it"
+    )
+    assert caught.value.hint == "mount them; or ask for the effect of a variable that can be set here"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", PRECISE)
+def test_a_number_that_needs_what_no_trial_tells_is_refused(tmp_path: Path, kind: str) -> None:
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40") + f"design: {{{kind}}}\n"
+    text = text.replace("effect: cores -> runtime", "prediction: runtime, at: {load: 2, cores: 1, size: 1 B}")
+    model = MODEL.replace("LAW", "c + a * size / cores + d * load")
+    with pytest.raises(InputError) as caught:
+        doubts_of(prepared_from(tmp_path, text, model), None)
+    said = "plan.yaml:7:20: no trial that the plan allows tells d, and the goal needs it"
+    assert caught.value.message.endswith(said)
+    (doubt,) = doubts_of(prepared_from(tmp_path, text.replace("load: 2", "load: 0"), model), None)
+    assert doubt.message.startswith("d of the law of runtime is not estimated")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", [*PRECISE, "kind: d_optimal, trials: 8"])
+def test_a_cause_at_one_level_beside_none_at_all_is_a_doubt(tmp_path: Path, kind: str) -> None:
+    """Trials at rest have no cap, and what the machine gives there is known when they have run."""
+    text = SEQUENTIAL_PLAN.replace("TRIALS", "40").replace("[0.5, 1]", "[0.5]") + f"design: {{{kind}}}\n"
+    found = prepared_from(tmp_path, text, MODEL.replace("LAW", "c + a * size / cores"))
+    (doubt,) = doubts_of(found, None)
+    assert (
+        "plan.yaml:7:16: cores has the one level 0.5 core: its effect will be that of lifting it" in doubt.message
+    )
+    assert doubt.hint == "give cores another level"
+    assert experiment.design_trials(found.plan, found.blueprint)
+    with_two = prepared_from(
+        tmp_path, text.replace("[0.5]", "[0.5, unlimited]"), MODEL.replace("LAW", "c + a * size / cores")
+    )
+    assert doubts_of(with_two, None) == ()
+
+
+@pytest.mark.root
+def test_a_number_that_needs_parameters_only_together_can_do_with_one_of_them(tmp_path: Path) -> None:
+    """At one size k and w are mixed up: an effect at that size needs k + w * size, one at another both."""
+    why = "do not tell k and w apart, since size stands at one level"
+    with pytest.raises(InputError, match=why) as caught:
+        doubts_of(through(tmp_path, "k + w * size", "[2]", "sequential"), None)
+    hint = caught.value.hint or ""
+    assert hint.startswith("give size another level; or keep one of k and w in the law: the goal needs them only ")
+    elsewhere = "effect: cores -> runtime, at: {size: 4}"
+    with pytest.raises(InputError, match=why) as caught:
+        doubts_of(through(tmp_path, "k + w * size", "[2]", "sequential", elsewhere), None)
+    assert "keep one of" not in (caught.value.hint or "")

@@ -9,12 +9,15 @@ time whose ends the waiting itself dates exactly.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from insitu.injectors.contract import Achieved
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
@@ -92,16 +95,40 @@ def waiting_rate(time_s: Floats, counter: Floats, stall_s: Floats, binding: Mask
 
 TOO_BRIEF = "the cap bound too briefly to tell"
 _BRIEF = 0.1
+MOST_UNCERTAIN = 0.5
+"""Part of the level. A quota or a throttle gives out its rate in portions, and this is where the samples see less
+than about two of them in a row: what they show is then how the portions fell, and no rate."""
 
 
 def too_brief(bound_share: float, uncertainty: float, level: float) -> bool:
     """Whether a cap bound for a moment only, and the samples cannot resolve it: it made no difference."""
-    return bound_share < _BRIEF and unresolved(uncertainty, level)
+    return is_brief(bound_share) and unresolved(uncertainty, level)
+
+
+def is_brief(share: float) -> bool:
+    """Whether a part of a trial is too small for what happened in it to matter."""
+    return share < _BRIEF
 
 
 def unresolved(uncertainty: float, level: float) -> bool:
     """Whether the samples tell so little that almost any rate would pass for the level."""
-    return uncertainty > 0.5 * level
+    return uncertainty > MOST_UNCERTAIN * level
+
+
+def untold(bound_share: float, uncertainty: float, longest_s: float, enough_s: float) -> Achieved:
+    """Say of a cap that it was in force, too briefly at a time for anybody to tell what it came to.
+
+    Parameters
+    ----------
+    longest_s
+        How long it bound without a break.
+    enough_s
+        How long it would have had to.
+    """
+    enough = f"{math.ceil(enough_s * 100) / 100:.2f} s"
+    seen = f"the cap bound for {longest_s:.2f} s in a row, and it takes {enough} to tell"
+    note = f"{seen}: let the subject work for longer"
+    return Achieved(None, bound_share, uncertainty, note=note)
 
 
 def runs(mask: Mask) -> Iterator[tuple[int, int]]:

@@ -295,7 +295,8 @@ class Achieved:
     Attributes
     ----------
     level
-        Base units; ``None`` where the resource was not in use.
+        Base units; ``None`` where the resource was not in use, or where a cap bound and nothing tells what it
+        came to.
     bound_share
         Part of the trial in which the cap bound; 1 for what is not a cap.
     uncertainty

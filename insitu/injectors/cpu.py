@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from insitu.injectors.added import added
-from insitu.injectors.binding import TOO_BRIEF, Floats, Mask, pooled_slope, runs, starved_s, too_brief
+from insitu.injectors.binding import (
+    MOST_UNCERTAIN,
+    TOO_BRIEF,
+    Floats,
+    Mask,
+    is_brief,
+    pooled_slope,
+    runs,
+    starved_s,
+    unresolved,
+    untold,
+)
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Setting, StopAndGo, Treatment
 from insitu.injectors.demand import Demand
 
@@ -91,10 +102,26 @@ class CpuCores(Injector):
         if slope is None:
             return Achieved(natural_rate(samples), 0.0, 0.0, starved=starved, note=note)
         bound_share = slope.time_s / wall_s
-        uncertainty = level * ((period_s + _step_s(samples)) / slope.longest_s) ** 2
-        if too_brief(bound_share, uncertainty, level):
-            return Achieved(natural_rate(samples), 0.0, 0.0, starved=starved, note=note or TOO_BRIEF)
-        return Achieved(slope.rate, bound_share, uncertainty, starved, note)
+        blur_s = period_s + _step_s(samples)
+        uncertainty = level * (blur_s / slope.longest_s) ** 2
+        if not unresolved(uncertainty, level):
+            return Achieved(slope.rate, bound_share, uncertainty, starved, note)
+        used = natural_rate(samples)
+        if starved or note or is_brief(bound_share) or _let_through(samples, used, level * (1 - self.tolerance)):
+            return Achieved(used, 0.0, 0.0, starved=starved, note=note or ("" if starved else TOO_BRIEF))
+        return untold(bound_share, uncertainty, slope.longest_s, blur_s / math.sqrt(MOST_UNCERTAIN))
+
+
+def _let_through(samples: Samples, used: float | None, least: float) -> bool:
+    """Whether a subject used no less than its level, and the quota hardly ever stopped it.
+
+    What is left of a period at the end of a trial has a whole period's quota: in a trial of little more than one,
+    the cap may bind in a good part of the samples, and hold up the subject for a moment only.
+    """
+    if "throttled_s" not in samples or used is None or used < least:
+        return False
+    stopped_s, wall_s = (float(samples[name][-1] - samples[name][0]) for name in ("throttled_s", "time_s"))
+    return is_brief(stopped_s / wall_s)
 
 
 def quota_period_s(level: float) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from insitu.injectors.added import added
-from insitu.injectors.binding import TOO_BRIEF, too_brief, waiting_rate
+from insitu.injectors.binding import MOST_UNCERTAIN, TOO_BRIEF, too_brief, unresolved, untold, waiting_rate
 from insitu.injectors.contract import Achieved, Capability, Injector, Node, Probe, Setting, Treatment
 from insitu.injectors.disk_traffic import SLICE_S, flushes, kept_busy, natural_rate, waiting
 
@@ -94,6 +94,8 @@ class _DiskThrottle(Injector):
         bound_share = slope.time_s / float(time_s[-1] - time_s[0])
         if too_brief(bound_share, uncertainty, level) and not crowded:
             return Achieved(slope.rate, 0.0, 0.0, note=TOO_BRIEF)
+        if unresolved(uncertainty, level) and not crowded:
+            return untold(bound_share, uncertainty, slope.longest_s, SLICE_S / MOST_UNCERTAIN)
         return Achieved(
             level=slope.rate,
             bound_share=bound_share,

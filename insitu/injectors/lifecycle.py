@@ -293,7 +293,9 @@ def verdict(level: float, achieved: Achieved, injector: Injector) -> Verdict:
         return Verdict.UNSET
     if achieved.starved:
         return Verdict.DISTURBED
-    if achieved.level is None or achieved.bound_share == 0:
+    if achieved.bound_share == 0:
         return Verdict.SLACK
+    if achieved.level is None:  # it was in force, and nothing shows that it was reached
+        return Verdict.MISSED
     allowed = injector.tolerance * abs(level) + injector.least_tolerance + achieved.uncertainty
     return Verdict.HELD if abs(achieved.level - level) <= allowed else Verdict.MISSED

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from insitu.injectors.options import Schedule
 from insitu.injectors.processors import sharing_is_known
 from insitu.orchestrator.causal.composite import compose
+from insitu.orchestrator.design.asked import Asked, asked_of
 from insitu.orchestrator.design.at_rest import hard_to_change
 from insitu.orchestrator.design.contest import first_contest_size
-from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast
+from insitu.orchestrator.design.estimability import Confounding, Forecast, forecast, tells
 from insitu.orchestrator.design.sequential import first_batch_size
+from insitu.orchestrator.design.sequential import out_of_reach as never_reached
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.analysis import outcome_of
 from insitu.orchestrator.estimation.fitting.prior_files import prior_of
@@ -23,9 +25,11 @@ from insitu.orchestrator.plan.inventory import DEFAULT_NODE, Inventory
 from insitu.orchestrator.plan.law_kinds import Method
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role
 from insitu.orchestrator.reasoning import reason_about
+from insitu.orchestrator.steering.choice import asked as asked_goal
 from insitu.orchestrator.steering.choice import before_any_trial
 from insitu.orchestrator.steering.comparison import out_of_reach
 from insitu.orchestrator.steering.contest import Rivalry
+from insitu.orchestrator.steering.sequential import unidentifiable
 from insitu.orchestrator.units import format_quantity
 
 if TYPE_CHECKING:
@@ -65,13 +69,33 @@ def doubts_of(experiment: Experiment, inventory: Inventory | None) -> tuple[Doub
     _check_size(experiment)
     trials = possible_trials(experiment.plan, experiment.blueprint)
     _check_rival(experiment, trials)
-    fit = (*_about_the_fit(experiment, trials), *_about_speed(experiment))
+    fit = (*_about_the_fits(experiment, trials), *_about_speed(experiment))
     return (*fit, *_about_places(experiment.plan), *_about_windows(experiment, inventory))
 
 
-def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+def _about_the_fits(experiment: Experiment, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+    """Every law between what trials set and the outcome has to be fitted; that of the outcome comes first."""
+    plan, blueprint = experiment.plan, experiment.blueprint.reduced()
+    outcome = outcome_of(experiment.blueprint, plan.goal)
+    asked = asked_of(asked_goal(plan, experiment.blueprint), blueprint, plan.factors)
+    for law in reversed(asked.target.composite.laws):
+        if law.variable == outcome or _is_needed(plan):
+            yield from _about_the_fit(experiment, law, trials, asked)
+    if isinstance(plan.goal, EffectGoal):
+        yield from _about_the_cause(experiment, plan.goal, trials)
+    if _is_needed(plan):
+        _check_asked(experiment, asked, trials)
+
+
+def _is_needed(plan: Plan) -> bool:
+    """Whether laws before that of the outcome have to be fitted: a comparison looks at the outcome's alone."""
+    return plan.goal is not None and not isinstance(plan.goal, ComparisonGoal)
+
+
+def _about_the_fit(
+    experiment: Experiment, law: Law, trials: Sequence[PlannedTrial], asked: Asked
+) -> Iterator[Doubt]:
     plan, variables = experiment.plan, experiment.blueprint.variables
-    law = experiment.blueprint.reduced().laws[outcome_of(experiment.blueprint, plan.goal)]
     known = _known(law)
     likely = forecast(law, trials, variables, known=known)
     if likely.trials < len(trials):
@@ -81,7 +105,10 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
     if at_best.confounded if repeated else not at_best.can_be_fitted:
         doubt = _no_fit(law.variable, at_best, experiment, trials)
         if plan.goal is not None:
-            hint = f"{doubt.hint}; without `goal`, the trials run and are not fitted"
+            whole = tells(law, trials, variables, asked.slopes[law.variable], known=known)
+            enough = _together(at_best.confounded) if whole else ""
+            what = "are not fitted" if law.variable == plan.goal.outcome else "that law is not fitted"
+            hint = "; ".join(filter(None, (doubt.hint, enough, f"without `goal`, the trials run and {what}")))
             raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=hint)
         yield doubt
     elif likely.confounded if repeated else not likely.can_be_fitted:
@@ -89,8 +116,6 @@ def _about_the_fit(experiment: Experiment, trials: Sequence[PlannedTrial]) -> It
     for name in likely.silent:
         term = law.term_texts[name]
         yield Doubt(f"{name} of the law of {law.variable} is not estimated: {term} is zero in every trial")
-    if isinstance(plan.goal, EffectGoal):
-        yield from _about_the_cause(plan, plan.goal.cause, trials)
     yield from _about_groups(plan, law, trials)
 
 
@@ -261,6 +286,14 @@ def _mixed_up(one: Confounding) -> str:
     return text
 
 
+def _together(confounded: Sequence[Confounding]) -> str:
+    """What to do where the goal's numbers need no more of mixed parameters than what they make together."""
+    sets = [_listed(one.parameters, "and") for one in confounded if one.separating or one.together]
+    return (
+        f"or keep one of {' and one of '.join(sets)} in the law: the goal needs them only together" if sets else ""
+    )
+
+
 def _remedy(one: Confounding, plan: Plan) -> str:
     listed = {factor.variable for factor in plan.factors}
     useful, how = (one.separating, "or") if one.separating else (one.together, "and")
@@ -273,20 +306,79 @@ def _remedy(one: Confounding, plan: Plan) -> str:
     return f", {how} ".join(parts)
 
 
-def _about_the_cause(plan: Plan, cause: str, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
+def _about_the_cause(experiment: Experiment, goal: EffectGoal, trials: Sequence[PlannedTrial]) -> Iterator[Doubt]:
     """An effect is a difference between two levels."""
+    plan, cause = experiment.plan, goal.cause
     levels = {trial.assignment.as_dict()[cause] for trial in trials}
     if len(levels) > 1:
+        yield from _about_one_level(plan, goal, levels)
         return
     variable = plan.model.variables[cause]
     doubt = Doubt(
         f"{cause} is {variable.spell(levels.pop())} in every trial, so they show no effect of it",
         f"give {cause} another level",
     )
-    if cause in {left.variable for left in plan.factors if left.levels == (variable.rest,)}:
+    if unset := [one for one in experiment.left_unset if one.variable == cause]:
+        why = f"{cause} is left as it is in every trial, since {unset[0].reason}: they show no effect of it"
+        doubt = Doubt(why, f"{unset[0].remedy}; or ask for the effect of a variable that can be set here")
+    if cause in {left.variable for left in plan.factors if left.levels == (variable.rest,)} and not _is_precise(
+        plan
+    ):
         yield doubt
         return
     raise InputError(f"{_goal_place(plan)}{doubt.message}", hint=doubt.hint)
+
+
+def _about_one_level(plan: Plan, goal: EffectGoal, levels: set[float]) -> Iterator[Doubt]:
+    """One level, and trials without it, whose level is the machine's and so not known beforehand."""
+    factor = next(one for one in plan.factors if one.variable == goal.cause)
+    if len(factor.levels) > 1 or math.inf not in levels or not (math.isnan(goal.low) or math.isnan(goal.high)):
+        return
+    spelt = plan.model.variables[goal.cause].spell(factor.levels[0])
+    yield Doubt(
+        f"{_goal_place(plan)}{goal.cause} has the one level {spelt}: its effect will be that of lifting it, up to "
+        "what this machine gives in the few trials without intervention; no trials can be chosen for that before",
+        f"give {goal.cause} another level",
+    )
+
+
+def _is_precise(plan: Plan) -> bool:
+    """Whether a plan is after a number, so that it fails without one."""
+    asks = plan.goal is not None and plan.goal.relative_half_width is not None
+    return asks or plan.design.kind in (SEQUENTIAL, "c_optimal")
+
+
+def _check_asked(experiment: Experiment, asked: Asked, trials: Sequence[PlannedTrial]) -> None:
+    """Refuse a goal whose numbers depend on nothing that trials could tell."""
+    plan, goal = experiment.plan, experiment.plan.goal
+    assert goal is not None
+    place, wanted = _goal_place(plan), asked.target.wanted
+    if not wanted:
+        raise InputError(f"{place}no factor has two levels, so there are no causes to rank", hint="add levels")
+    if not asked.depends and any(one.low != one.high for one in wanted):
+        what = f"what the goal asks of {goal.outcome}"
+        if isinstance(goal, EffectGoal):
+            low, high = (plan.model.variables[goal.cause].spell(one) for one in (wanted[0].low, wanted[0].high))
+            what = f"by the laws, what {goal.cause} does to {goal.outcome} from {low} to {high}"
+        raise InputError(
+            f"{place}{what} is the same whatever their parameters are, so no trial tells anything of it",
+            hint=f"see what the laws on the way to {goal.outcome} give there, such as a factor of zero",
+        )
+    if not _is_precise(plan):
+        return
+    mixed: tuple[str, ...] = ()
+    situation = before_any_trial(plan, experiment.blueprint)
+    if plan.design.kind == SEQUENTIAL and not situation.open:
+        mixed = never_reached(situation)
+    for law in asked.target.composite.laws:
+        slopes, known = asked.slopes[law.variable], _known(law)
+        if mixed or tells(law, trials, experiment.blueprint.variables, slopes, known=known):
+            continue
+        silent = forecast(law, trials, experiment.blueprint.variables, at_best=True, known=known).silent
+        mixed = tuple(name for name in silent if slopes[:, law.parameters.index(name)].any())
+    if mixed:
+        hopeless = unidentifiable(mixed)
+        raise InputError(f"{place}{hopeless.text}", hint="allow further levels, or ask for what does not need it")
 
 
 def _about_places(plan: Plan) -> Iterator[Doubt]:

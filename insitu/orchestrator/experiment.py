@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import shutil
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from insitu.orchestrator.plan.loading import load_plan, load_plan_text
 from insitu.orchestrator.plan.types import SEQUENTIAL, Factor, Plan, Role, Settable
 from insitu.orchestrator.radius import Radius, radius_of
 from insitu.orchestrator.steering.choice import before_any_trial, most_trials, steering_of
+from insitu.orchestrator.store.database import corrupted
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import PlannedTrial
 from insitu.orchestrator.units import format_quantity
@@ -85,7 +87,13 @@ def read(path: Path) -> tuple[Plan, Blueprint]:
 
 
 def read_stored(store: RunStore) -> tuple[Plan, Blueprint]:
-    """Load the plan and model that a run directory keeps."""
+    """Load the plan and model that a run directory keeps.
+
+    Raises
+    ------
+    InputError
+        If they are faulty, or a trial is none of theirs.
+    """
     directory = store.directory
     plan = load_plan_text(
         store.plan_source,
@@ -96,7 +104,19 @@ def read_stored(store: RunStore) -> tuple[Plan, Blueprint]:
         settable=settable(),
         designs=_designs(),
     )
-    return _understand(plan)
+    plan, blueprint = _understand(plan)
+    _refuse_strange_trials(store, plan, blueprint)
+    return plan, blueprint
+
+
+def _refuse_strange_trials(store: RunStore, plan: Plan, blueprint: Blueprint) -> None:
+    """Refuse a run with trials that its plan cannot have asked for."""
+    parameters = [one.variable for one in plan.factors if blueprint.variables[one.variable].role is Role.PARAMETER]
+    for planned in (stored.planned for stored in store.trials()):
+        levels = planned.assignment.as_dict()
+        known = levels.keys() <= blueprint.variables.keys() and not any(map(math.isnan, levels.values()))
+        if not known or not all(math.isfinite(levels.get(name, math.nan)) for name in parameters):
+            raise corrupted(store.directory, f"the levels of trial {planned.trial} are none of its plan")
 
 
 def _designs() -> tuple[str, ...]:

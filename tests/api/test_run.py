@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,16 @@ from insitu.orchestrator.api.levels import parse_level
 from insitu.orchestrator.api.run import Run
 from insitu.orchestrator.errors import InputError, OutsideSupport
 from insitu.orchestrator.plan.types import Role, Settable, Variable
-from insitu.orchestrator.store.records import TrialState
-from tests.estimation.chains import chain_trials, parameter_trials, runtime_of, trial_of
-from tests.made_runs import make_run
+from insitu.orchestrator.store.records import Assignment, LevelVerdict, StoredTrial, TrialState
+from tests.estimation.chains import chain_trials, parameter_trials, runtime_of
+from tests.made_runs import CHAIN_PLAN, make_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     trials = list(chain_trials(np.random.default_rng(9), 48, extra={7: 0.5}))
-    trials.append(replace(trial_of(49, (), {}), state=TrialState.PLANNED, record=None))
+    last = replace(trials[-1].planned, trial=49)
+    trials.append(replace(trials[-1], planned=last, state=TrialState.PLANNED, record=None))
     hostile = trials[2]
     assert hostile.record is not None
     record = replace(hostile.record, state=TrialState.INVALID, reasons=("<script>alert(1)</script>",))
@@ -115,6 +117,51 @@ def test_the_other_questions(run: Run) -> None:
     assert "work has not changed by more than noise" in same._repr_html_()
     assert list(same.frame["name"]) == ["w0", "w1", "c", "a", "b"]
     assert same.document()["not_compared"] == []
+
+
+def with_slack(trials: Sequence[StoredTrial], name: str, level: float) -> list[StoredTrial]:
+    """The same trials, of which those that asked for a level never used as much of it."""
+    found = []
+    for one in trials:
+        assert one.record is not None
+        levels = tuple(
+            replace(had, achieved=0.97 * level, verdict=LevelVerdict.SLACK)
+            if had.variable == name and had.requested == level
+            else had
+            for had in one.record.levels
+        )
+        found.append(replace(one, record=replace(one.record, levels=levels)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("goal", "cause", "ends", "size"),
+    [
+        ("{effect: cores -> runtime}", "cores", (0.3, 0.9), 8e6),
+        ("{effect: cores -> runtime, between: [0.6, 0.3]}", "cores", (0.6, 0.3), 8e6),
+        ("{effect: cores -> runtime, between: [0.4, unlimited], at: {size: 12 MB}}", "cores", (0.4, 0.95), 12e6),
+        ("{effect: rate -> runtime, between: [12 MB/s, 15 MB/s], at: {size: 12 MB}}", "cores", (0.3, 0.9), 8e6),
+        ("{effect: cores -> runtime, between: [0.6, 0.3]}", "rate", (1e7, 2e7), 8e6),
+        ("{prediction: runtime, at: {size: 12 MB}}", "cores", (0.3, 0.9), 8e6),
+    ],
+)
+def test_an_effect_goes_between_the_levels_of_the_goal_or_those_asked_for(
+    tmp_path: Path, goal: str, cause: str, ends: tuple[float, float], size: float
+) -> None:
+    trials = with_slack(chain_trials(np.random.default_rng(9), 48), "cores", 0.9)
+    trials = with_slack(trials, "rate", 2e7)
+    plan = CHAIN_PLAN.replace("{effect: cores -> runtime, confidence: 0.95}", goal)
+    assert goal in plan
+    run = insitu.open_run(make_run(tmp_path / "run", trials, plan))
+    answer = run.effect(cause)
+    assert (answer.low, answer.high) == pytest.approx(ends)
+    assert answer.at["size"] == size
+    assert run.answer is not None
+    wanted = run.answer.parts[0].wanted
+    if wanted.name == cause:
+        assert (answer.low, answer.high) == pytest.approx((wanted.low, wanted.high))
+        assert answer.change == pytest.approx(run.answer.parts[0].value)
+    assert run.effect(cause, low=0.95 * ends[0] + 0.05 * ends[1]).high == pytest.approx(ends[1])
 
 
 def test_everything_shows_itself_in_a_notebook_with_names_escaped(run: Run) -> None:
@@ -209,3 +256,18 @@ def test_importing_takes_nothing_along() -> None:
     code = f"import sys, insitu; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+STRANGE = [(), (("size", math.inf),), (("size", 1.0), ("other", 2.0)), (("size", math.nan),)]
+
+
+@pytest.mark.parametrize("levels", STRANGE)
+def test_a_run_with_levels_that_its_plan_cannot_have_asked_for_is_refused(
+    tmp_path: Path, levels: tuple[tuple[str, float], ...]
+) -> None:
+    trials = list(chain_trials(np.random.default_rng(9), 4))
+    strange = replace(trials[-1].planned, assignment=Assignment(levels))
+    trials[-1] = replace(trials[-1], planned=strange, state=TrialState.PLANNED, record=None)
+    directory = make_run(tmp_path / "run", trials)
+    with pytest.raises(InputError, match="the levels of trial 4 are none of its plan"):
+        insitu.open_run(directory)

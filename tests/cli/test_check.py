@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from insitu.orchestrator.cli.app import app
+from tests import plans
 from tests.steering.test_kinds import execute, of_kind
 
 pytestmark = pytest.mark.root
@@ -58,3 +59,29 @@ def test_a_sequential_course_like_an_earlier_run(tmp_path: Path) -> None:
     like = checked(plan, "--out", out, "--like", str(run.directory))
     assert "in units of one trial's spread" not in like
     assert "of what the goal asks for (as it was): after" in like
+
+
+SEQUENTIAL = "goal: {effect: cpu_cores -> runtime, relative_half_width: 0.1}"
+
+
+def of(folder: Path, plan: str, model: str = plans.MODEL) -> tuple[str, ...]:
+    return str(plans.write(folder / "plan", plan, model)), "--out", str(folder / "runs")
+
+
+@pytest.mark.parametrize("kind", ["sequential", "factorial", "d_optimal, trials: 9"])
+def test_an_effect_up_to_what_the_machine_gives_is_not_foreseen(tmp_path: Path, kind: str) -> None:
+    plan = plans.PLAN.replace("[0.4 core, 0.8 core]", "[0.4 core]").replace("factorial, replicates: 2", kind)
+    text = checked(*of(tmp_path, plan))
+    assert "half width" not in text
+    assert "of cpu_cores becomes known is not foreseen" in text or "the answer becomes is not foreseen" in text
+    assert "cpu_cores has the one level 0.4 core" in text
+    assert "1 warning; " in text
+
+
+def test_a_number_is_foreseen_although_a_parameter_that_it_does_not_need_is_not_told(tmp_path: Path) -> None:
+    model = plans.MODEL.replace("  runtime: {", "  load: {unit: '', set_by: anomaly.cpu}\n  runtime: {")
+    plan = plans.PLAN.replace("kind: factorial, replicates: 2, ", "")
+    plan = plan.replace("goal: {effect: cpu_cores -> runtime, confidence: 0.95}", SEQUENTIAL)
+    told = checked(*of(tmp_path, plan, model.replace("c + b", "c + d * load + b")))
+    assert "half width of the interval" in told
+    assert "10% of what the goal asks for: after" in told

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +61,10 @@ def completed(folder: Path, *words: str) -> list[str]:
         (("effect", "runs/first", "c"), ["cores"]),
         (("effect", "runs/first", "cores", "r"), ["runtime"]),
         (("counterfactual", "alone", "--trial", ""), ["1", "2"]),
-        (("whatif", "runs/first", "--do", "rate="), ["rate=10 MB/s", "rate=20 MB/s"]),
+        (("whatif", "runs/first", "--do", "rate="), ["rate=10MB/s", "rate=20MB/s"]),
+        (("whatif", "runs/first", "--do", "rate=2"), ["rate=20MB/s"]),
+        (("effect", "runs/first", "rate", "--from", ""), ["10MB/s", "20MB/s"]),
+        (("effect", "runs/first", "rate", "runtime", "--from", "10MB/s", "--to", "2"), ["20MB/s"]),
         (("whatif", "notes", "--do", ""), []),
         (("whatif", "nowhere", "--do", "c"), []),
     ],
@@ -70,3 +78,51 @@ def test_a_damaged_run_completes_nothing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "broken/run.db").write_bytes(b"not a database")
     assert completed(tmp_path, "show", "") == ["broken"]
     assert completed(tmp_path, "whatif", "broken", "--do", "") == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("insitu whatif runs/first --do rate=\t", "10MB/s"),
+        ("insitu whatif runs/first --do rate=2", "insitu whatif runs/first --do rate=20MB/s "),
+        ("insitu whatif runs/first --do size=1000 --do rate=1", "rate=10MB/s "),
+        ("insitu effect runs/first rate --at size=24MB --to 1", "--to 10MB/s "),
+        ("insitu whatif runs/fi", "insitu whatif runs/first "),
+    ],
+)
+def test_a_real_bash_completes_levels(folder: Path, tmp_path: Path, typed: str, shown: str) -> None:
+    (tmp_path / "insitu").write_text(f'#!/bin/sh\nexec {sys.executable} -m insitu "$@"\n')
+    (tmp_path / "insitu").chmod(0o755)
+    own = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PS1": "", "TERM": "dumb", "HISTFILE": ""}
+    environment = {**os.environ, **own}
+    script = subprocess.run(
+        [sys.executable, "-m", "insitu", "--show-completion", "bash"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**environment, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+    ).stdout
+    (tmp_path / "rc").write_text(f"{script}\nbind 'set enable-bracketed-paste off'\n")
+    bash = ["bash", "--rcfile", str(tmp_path / "rc"), "-i"]
+    assert shown in _on_a_terminal(bash, folder, environment, f"{typed}\t", shown)
+
+
+def _on_a_terminal(command: list[str], folder: Path, environment: dict[str, str], keys: str, until: str) -> str:
+    """What is seen on a terminal after keys were pressed."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execvpe(command[0], command, environment)
+    try:
+        time.sleep(1.0)
+        os.write(terminal, keys.encode())
+        seen, deadline = b"", time.monotonic() + 20.0
+        while (left := deadline - time.monotonic()) > 0 and until.encode() not in seen:
+            if select.select([terminal], [], [], left)[0]:
+                seen += os.read(terminal, 4096)
+        return seen.decode(errors="replace")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -20,8 +23,11 @@ from insitu.orchestrator.plan.blast_radius import allowed
 from insitu.orchestrator.radius import Radius
 from insitu.orchestrator.store.ledger import Ledger
 from insitu.orchestrator.store.records import StoredTrial, TrialRecord, TrialState
+from insitu.orchestrator.store.run import RunStore
 from tests import plans
+from tests.estimation.chains import chain_trials
 from tests.injectors import nodes
+from tests.made_runs import make_run
 
 FOREIGN = ["disk [/data] is full", "[bold]slow[/] at [/", "node:100:up", "C:\\[/dim]\\"]
 """The first makes rich raise where it is taken for markup; the others would be shown as something else."""
@@ -102,3 +108,62 @@ def test_in_what_doctor_finds(capsys: pytest.CaptureFixture[str], text: str) -> 
     doctor._print([doctor.Finding(f"1 {text}", "missing", f"2 {text}", f"3 {text}")])
     seen = capsys.readouterr().out
     assert [number for number in range(1, 4) if f"{number} {text}" not in seen] == []
+
+
+STEERING = "\x1b]0;owned\x07\x1b[2J\u202egnp"
+ESCAPED = "\\x1b]0;owned\\x07\\x1b[2J\\u202egnp"
+
+
+@pytest.mark.parametrize("on_a_terminal", [False, True])
+def test_no_text_steers_the_terminal_that_shows_progress(
+    prepared: Experiment,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    on_a_terminal: bool,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1" if on_a_terminal else "")
+    planned = experiment.design_trials(prepared.plan, prepared.blueprint)[0]
+    ledger = Ledger([StoredTrial(planned, TrialState.PLANNED)])
+    failed = TrialRecord(planned.trial, TrialState.FAILED, "here", 0.0, 1.0, 1, {}, (), reasons=(STEERING,))
+    with progress(with_remarks(prepared, STEERING), quiet=False) as watcher:
+        watcher.stage(STEERING)
+        watcher.started(planned, ledger)
+        ledger.finish(failed)
+        watcher.ended(failed, ledger)
+    seen = capsys.readouterr().err
+    assert seen.count("\\x1b]0;owned") >= 5
+    for mark in ("\x1b]", "\x1b[2J", "\x07", "\u202e"):
+        assert mark not in seen
+
+
+@pytest.mark.parametrize("command", ["show", "show --compare"])
+def test_no_run_directory_of_a_stranger_steers_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    trials = list(chain_trials(np.random.default_rng(9), 30))
+    record = trials[2].record
+    assert record is not None
+    spoilt = replace(record, state=TrialState.INVALID, reasons=(STEERING,))
+    trials[2] = replace(trials[2], state=TrialState.INVALID, record=spoilt)
+    directory = make_run(tmp_path / "run", trials)
+    with RunStore.open(directory) as store:
+        for fact in ("status", "reason", "next_step", "name"):
+            store.set_meta(fact, STEERING)
+    words = command.split()
+    words = [words[0], str(directory), *(words[1:] and [words[1], str(directory)])]
+    done = CliRunner().invoke(app, words)
+    assert done.exception is None, done.output
+    assert "\x1b" in done.output  # colours
+    for mark in ("\x1b]", "\x1b[2J", "\x07", "\u202e"):
+        assert mark not in done.output
+    assert command != "show" or "\\x1b]0;owned" in done.output
+
+
+def test_no_error_steers_the_terminal() -> None:
+    command = [sys.executable, "-m", "insitu", "show", f"run{STEERING}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: run{ESCAPED}")
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.stderr)

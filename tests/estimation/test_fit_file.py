@@ -1,4 +1,6 @@
 import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,6 +98,11 @@ def test_a_wrong_shape_is_damage(tmp_path: Path) -> None:
         ({"method": "__import__('os')"}, "method"),
         ({"n": 3.5}, "n"),
         ({"estimates": []}, "wrong shape"),
+        ({"covariance": [[1.0, 1e6], [1e6, 1.0]]}, "correlations that cannot be"),
+        ({"covariance": [[0.0, 0.5], [0.5, 1.0]]}, "no covariance"),
+        ({"covariance": [[1e300, 0.0], [0.0, 1e300]]}, "too large or too small"),
+        ({"covariance": [[1e-300, 0.0], [0.0, 1.0]]}, "too large or too small"),
+        ({"sigma": 1e308}, "too large or too small"),
         ({"findings": [{"check": "drift", "notable": True, "sentence": "x", "code": "y"}]}, "code"),
     ],
 )
@@ -120,6 +127,20 @@ def test_an_estimate_given_twice_or_not_finite_is_damage(tmp_path: Path) -> None
     path.write_text(json.dumps(WHOLE | {"fits": [document, document]}))
     with pytest.raises(InputError, match="two fits of one variable"):
         read_fits(path)
+
+
+def test_a_singular_covariance_of_which_one_direction_is_known_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "fitted.json"
+    fit = fit_law(line_law(), xy_trials([1, 2, 3], [1.0, 2.1, 2.9]), variables=LINE_VARIABLES)
+    path.write_text(json.dumps(WHOLE | {"fits": [as_document(fit) | {"covariance": [[1.0, 2.0], [2.0, 4.0]]}]}))
+    assert read_fits(path)["y"].covariance == ((1.0, 2.0), (2.0, 4.0))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
+def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "fitted.json")
+    with pytest.raises(InputError, match="is damaged"):
+        read_fits(tmp_path / "fitted.json")
 
 
 TREES = st.recursive(

@@ -94,6 +94,16 @@ def test_a_missed_level_makes_an_invalid_trial_that_says_which() -> None:
     assert record.levels[0].verdict is LevelVerdict.MISSED
 
 
+def test_a_level_that_cannot_be_told_makes_an_invalid_trial_that_says_what_it_takes() -> None:
+    record = judged(dataclasses.replace(QUIET, samples=cpu_samples(0.3, wall_s=0.05)), CORES)
+    (cores, _) = record.levels
+    assert (cores.verdict, cores.achieved) == (LevelVerdict.MISSED, None)
+    assert record.state is TrialState.INVALID
+    assert record.reasons == (f"cores: whether it came to 0.3 core cannot be told: {cores.note}",)
+    assert "the cap bound for 0.05 s in a row, and it takes 0.07 s to tell" in cores.note
+    assert not was_disturbed(record)
+
+
 def test_a_disturbed_level_says_what_others_did() -> None:
     crowd = disk_samples(4e6, foreign=20e6) | {"cpu_s": np.zeros(161)}
     record = judged(dataclasses.replace(QUIET, samples=crowd), RATE)

@@ -38,7 +38,7 @@ class Processors:
     def samples(self, wall_s: float = 2.0) -> dict[str, np.ndarray]:
         """What a trial would have sampled."""
         columns: dict[str, list[float]] = {name: [0.0] for name in ("time_s", *_CPU_COLUMNS)}
-        used = stalled = in_period = 0.0
+        used = stalled = stopped = in_period = 0.0
         periods = throttled = 0
         was_throttled, next_sample = False, STEP_S
         for tick in range(1, round(wall_s / _TICK_S) + 1):
@@ -50,6 +50,7 @@ class Processors:
             running = 0 if theirs else min(runnable, self.cpus)
             if in_period >= self.quota * self.period_s - 1e-12:
                 running, was_throttled = 0, was_throttled or runnable > 0
+                stopped += _TICK_S if was_throttled else 0.0
             used, in_period = used + running * _TICK_S, in_period + running * _TICK_S
             stalled += _TICK_S if runnable > running else 0.0
             if now >= (periods + 1) * self.period_s - 1e-9:
@@ -57,7 +58,7 @@ class Processors:
                 in_period, was_throttled = max(0.0, in_period - self.quota * self.period_s), False
             if now >= next_sample - 1e-9:
                 next_sample += STEP_S
-                values = (now, used, float(periods), float(throttled), stalled, 0.0)
+                values = (now, used, float(periods), float(throttled), stopped, stalled, 0.0)
                 for column, value in zip(columns.values(), values, strict=True):
                     column.append(value)
         return {name: np.array(column) for name, column in columns.items()}
@@ -65,7 +66,7 @@ class Processors:
 
 _EARLY_S = 0.02
 """By how much the throttle lets data through before their time."""
-_CPU_COLUMNS = ("cpu_s", "periods", "throttled_periods", "cpu_stall_s", "io_stall_s")
+_CPU_COLUMNS = ("cpu_s", "periods", "throttled_periods", "throttled_s", "cpu_stall_s", "io_stall_s")
 
 
 @dataclass(frozen=True, slots=True)

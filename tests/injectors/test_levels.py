@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from insitu.injectors.contract import Achieved, Injector, Node, Setting, StopAndGo
-from insitu.injectors.cpu import CpuCores
+from insitu.injectors.cpu import CpuCores, quota_period_s
 from insitu.injectors.disk import DiskReadOperations, DiskReadRate, DiskWriteOperations, DiskWriteRate
 from insitu.injectors.lifecycle import Verdict, verdict
 from tests.injectors.nodes import NO_PERMISSION, bare_node, node
-from tests.injectors.simulated import Disk
+from tests.injectors.simulated import Disk, Processors
 
 if TYPE_CHECKING:
     from insitu.injectors.contract import Samples
@@ -98,6 +98,41 @@ def test_cores_that_bound_for_a_moment_only_are_slack_and_not_held_at_whatever_t
     assert "too briefly" in achieved.note
 
 
+@pytest.mark.parametrize("wall_s", [0.125, 0.15, 0.225, 0.25])
+def test_a_trial_that_ended_before_its_quota_held_it_up_is_slack_at_what_it_used(wall_s: float) -> None:
+    samples = Processors(quota_period_s(0.9), 0.9, threads=1).samples(wall_s)
+    achieved = CPU.achieved(0.9, samples, node())
+    assert samples["throttled_s"][-1] > 0
+    assert verdict(0.9, achieved, CPU) is Verdict.SLACK
+    assert achieved.level == pytest.approx(samples["cpu_s"][-1] / samples["time_s"][-1])
+    assert achieved.uncertainty == 0
+    assert "too briefly" in achieved.note
+
+
+@pytest.mark.parametrize(("level", "wall_s", "enough"), [(0.4, 0.05, "0.07 s"), (0.8, 0.1, "0.11 s")])
+def test_a_quota_that_stopped_a_subject_for_too_short_to_tell_is_not_held(
+    level: float, wall_s: float, enough: str
+) -> None:
+    samples = Processors(quota_period_s(level), level, threads=1).samples(wall_s)
+    achieved = CPU.achieved(level, samples, node())
+    assert verdict(level, achieved, CPU) is Verdict.MISSED
+    assert achieved.level is None
+    assert f"it takes {enough} to tell" in achieved.note
+    enough_s = float(enough.split()[0])
+    longer = Processors(quota_period_s(level), level, threads=1).samples(
+        enough_s + quota_period_s(level) + 2 * STEP_S
+    )
+    assert judged(CPU, level, longer) is Verdict.HELD
+
+
+def test_a_subject_that_was_stopped_little_but_used_less_than_its_quota_is_not_told_by_what_it_used() -> None:
+    bursts = Processors(quota_period_s(0.9), 0.9, threads=1).samples(0.15)
+    idle = {name: np.concatenate((column, np.full(2, column[-1]))) for name, column in bursts.items()}
+    idle["time_s"] = np.arange(len(idle["cpu_s"])) * STEP_S
+    assert judged(CPU, 0.9, bursts) is Verdict.SLACK
+    assert judged(CPU, 0.9, idle) is Verdict.MISSED
+
+
 @pytest.mark.parametrize("rate", [0.2, 0.4])
 def test_cores_missed(rate: float) -> None:
     assert judged(CPU, 0.3, cpu_samples(rate)) is Verdict.MISSED
@@ -111,6 +146,14 @@ def test_cores_slack_when_the_subject_wanted_less() -> None:
 
 def test_cores_disturbed_when_others_had_the_processor() -> None:
     assert judged(CPU, 0.8, cpu_samples(0.4, throttled=0.0, stalled=0.5)) is Verdict.DISTURBED
+
+
+def test_a_cap_that_bound_for_a_moment_does_not_hide_that_others_had_the_processor() -> None:
+    samples = cpu_samples(0.4, throttled=0.0, stalled=0.5, period_s=0.05)
+    samples["throttled_periods"][20:] += 1
+    achieved = CPU.achieved(0.8, samples, node())
+    assert verdict(0.8, achieved, CPU) is Verdict.DISTURBED
+    assert achieved.note == ""
 
 
 def test_cores_unset_even_when_others_had_the_processor() -> None:
@@ -192,6 +235,14 @@ def test_a_read_phase_is_judged_by_itself() -> None:
     assert achieved.level == pytest.approx(10e6, rel=0.1)
     assert achieved.bound_share == pytest.approx(0.25, abs=0.05)
     assert verdict(10e6, achieved, READ) is Verdict.HELD
+
+
+@pytest.mark.parametrize(("wall_s", "expected"), [(0.3, Verdict.MISSED), (4.0, Verdict.SLACK)])
+def test_a_rate_that_bound_for_less_than_two_slices_is_not_held(wall_s: float, expected: Verdict) -> None:
+    achieved = READ.achieved(10e6, disk_samples(10e6, wall_s=wall_s, until_s=0.15), node())
+    assert verdict(10e6, achieved, READ) is expected
+    assert "too briefly" in achieved.note if expected is Verdict.SLACK else "it takes 0.20 s" in achieved.note
+    assert judged(READ, 10e6, disk_samples(10e6, until_s=0.25, wall_s=1.0)) is Verdict.HELD
 
 
 def test_disk_rate_missed_when_more_came_through() -> None:

@@ -67,6 +67,17 @@ def test_a_subject_whose_processors_others_have_is_never_slack(level: float, thr
         assert 0.88 * level < gets < 1.05 * level
 
 
+@settings(max_examples=100, deadline=None)
+@given(LEVELS, THREADS, st.floats(0.05, 0.6), st.integers(3, 10).map(lambda tenths: tenths / 10))
+def test_no_trial_is_too_short_for_a_level_that_is_held_to_be_known(
+    level: float, threads: int, wall_s: float, wanted: float
+) -> None:
+    subject = under(level, threads, wanted=wanted)
+    achieved = CPU.achieved(level, subject.samples(wall_s), node())
+    if verdict(level, achieved, CPU) is Verdict.HELD:
+        assert achieved.uncertainty <= level / 2
+
+
 @settings(max_examples=60, deadline=None)
 @given(RATES, st.sampled_from([65536.0, 262144.0, 1048576.0]))
 def test_a_rate_that_a_reading_subject_is_held_to_is_held(rate: float, piece: float) -> None:

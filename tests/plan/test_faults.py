@@ -304,3 +304,18 @@ def test_a_fault_cannot_steer_the_terminal_or_flood_it(faults_of: Faults) -> Non
     assert [fault.split(" ")[0] for fault in found] == ["plan.yaml:1:1", "plan.yaml:2:7"]
     assert found[0].startswith("plan.yaml:1:1 unknown key '\\x1b[2Jname'")
     assert all(len(fault) < 700 and fault.isprintable() for fault in found)
+
+
+@pytest.mark.parametrize("law", ["", "  work: k + w * input_size\n"])
+@pytest.mark.parametrize("more", ["", ", between: [1 s, 2 s]", ", relative_half_width: 0.1"])
+def test_the_cause_of_a_goal_is_not_only_measured(faults_of: Faults, law: str, more: str) -> None:
+    """Trials are chosen by the levels of the cause, and no trial chooses those of what is measured."""
+    model = changed(MODEL, "  runtime: {", "  work: {unit: s, measured_by: cpu_time}\n  runtime: {")
+    model = changed(model, "laws:\n", f"laws:\n{law}").replace("b * input_size", "b * work")
+    model = changed(model, "parameters:\n  b: {unit: core*s/GB}\n", "")
+    plan = changed(PLAN, "cpu_cores -> runtime, confidence: 0.9", f"work -> runtime{more}")
+    (found,) = faults_of(plan, model)
+    message, _, hint = found.partition(" | ")
+    assert message == "plan.yaml:12:16 the cause 'work' is measured, so trials cannot set it"
+    assert hint.startswith("ask for the effect of input_size, disk_read_rate or cpu_cores; once there are ")
+    assert "`insitu effect RUN work runtime` tells of work" in hint

@@ -14,14 +14,18 @@ from insitu.orchestrator.estimation.analysis import analyse
 from insitu.orchestrator.estimation.questions.queries import effect, whatif
 from insitu.orchestrator.report.answers import effect_conditions, effect_text, prediction_text
 from insitu.orchestrator.report.document import run_document
+from insitu.orchestrator.report.page import render_report
 from insitu.orchestrator.report.summary import Standing, Summary, summarise
 from insitu.orchestrator.report.terminal import print_summary
 from insitu.orchestrator.report.wording import interval, number, scaled_interval
+from insitu.orchestrator.store.records import LevelVerdict, StoredTrial, TrialRecord, TrialState
 from tests.report.scenes import (
     GOAL,
+    META,
     bent_summary,
     empty_summary,
     finished_summary,
+    finished_trials,
     hostile_summary,
     running_summary,
 )
@@ -61,6 +65,36 @@ def test_levels_are_summed_up_per_variable() -> None:
     assert disk.verdicts["slack"] == 2
     assert (disk.least_slack, disk.most_slack) == pytest.approx((0.97 * 6e6, 0.97 * 20e6))
     assert (cpu.least_slack, cpu.most_slack) == (None, None)
+
+
+def recorded(trial: StoredTrial) -> TrialRecord:
+    assert trial.record is not None
+    return trial.record
+
+
+def test_levels_that_cannot_be_told_are_counted_and_how_well_the_others_are_known_is_said() -> None:
+    trials = list(finished_trials())
+    place = next(i for i, one in enumerate(trials) if one.state is TrialState.INVALID)
+    record = recorded(trials[place])
+    untold = tuple(
+        replace(level, achieved=None, uncertainty=20.0) if level.verdict is LevelVerdict.MISSED else level
+        for level in record.levels
+    )
+    trials[place] = replace(trials[place], record=replace(record, levels=untold))
+    place = next(i for i, one in enumerate(trials) if not one.planned.baseline and one.state is TrialState.VALID)
+    record = recorded(trials[place])
+    known = tuple(replace(level, uncertainty=0.4 * level.requested) for level in record.levels)
+    trials[place] = replace(trials[place], record=replace(record, levels=known))
+    summary = summarise(SORT, trials, analyse(SORT, trials, GOAL), META, tolerance=0.03)
+    cpu = next(level for level in summary.levels if level.variable == "cpu_cores")
+    assert cpu.untold == 1
+    assert cpu.widest_held == pytest.approx(0.4)
+    (levels,) = [reason for reason in summary.reasons if reason.title == "Levels"]
+    assert levels.standing is Standing.WARNING
+    assert "1 missed; 1 bound too briefly to tell; levels that were held are at most" in levels.text
+    lead = render_report(summary).partition("the band is the tolerance of ")[2].partition("</p>")[0]
+    assert lead.startswith("3 %, and what the samples of a trial cannot resolve")
+    assert "up to 40 % of a level that was held" in lead
 
 
 def test_what_was_used_under_a_cap_that_never_bound_is_not_called_achieved() -> None:

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from insitu.orchestrator.cli import results
+from insitu.orchestrator.report.goal_section import goal_section
 from insitu.orchestrator.report.page import render_report
 from insitu.orchestrator.report.plots import plot_data
 from insitu.orchestrator.report.summary import Summary
@@ -34,6 +35,24 @@ def test_of_a_prediction(tmp_path: Path) -> None:
     place = "{cores: 0.5, disk_kind: hdd, size: 16 MB}"
     summary = summary_of(tmp_path, f"{{prediction: runtime, at: {place}, relative_half_width: 0.05}}")
     assert "disk_kind = hdd" in summary.headline
+
+
+@pytest.mark.parametrize(
+    ("precision", "ending"), [("0.1", "known to ± "), ("0.001", "the budget of trials is used up")]
+)
+def test_a_widened_interval_is_said_to_be_one_whatever_ended_the_run(
+    tmp_path: Path, precision: str, ending: str
+) -> None:
+    plan = simulated_runs.with_goal(simulated_runs.GOAL.replace("0.1", precision))
+    run = simulated_runs.execute(tmp_path, plan.replace("trials: 60", "trials: 16"))
+    summary = results.summary_of(run, looks=True)
+    section = goal_section(summary)
+    assert summary.ending.startswith(ending)
+    assert section is not None
+    assert ", as for any run that may end early" in summary.conditions
+    assert any(
+        note.endswith(" wider than plain ones, as for any run that may end early.") for note in section.notes
+    )
 
 
 @pytest.fixture(scope="module")

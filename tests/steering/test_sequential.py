@@ -324,6 +324,57 @@ def test_a_goal_that_no_trial_tells(run: Run) -> None:
     assert ended.trials == ()
 
 
+def test_one_number_that_no_trial_tells(run: Run) -> None:
+    """At one size the trials do not tell how the time grows with it."""
+    goal = "{effect: size -> runtime, between: [8 MB, 16 MB], relative_half_width: 0.5}"
+    ended = run(
+        with_goal(goal).replace("[8 MB, 16 MB, 32 MB]", "[8 MB]"), MODEL.replace("c + a", "c + e * size + a")
+    )
+    assert ended.outcome.ending is Ending.UNIDENTIFIABLE
+    assert ended.outcome.text == "no trial that the plan allows tells c and e apart, and the goal needs them"
+    assert ended.trials == ()
+
+
+def test_a_number_that_only_a_trial_at_rest_tells_is_within_reach(run: Run) -> None:
+    goal = "{effect: cores -> runtime, between: [0.4, 0.8], relative_half_width: 0.5}"
+    ended = run(with_goal(goal).replace("{range: [0.2, 1.0]}", "{levels: [0.4]}"))
+    assert ended.outcome.ending is not Ending.UNIDENTIFIABLE, ended.outcome
+    assert ended.trials
+
+
+@pytest.mark.parametrize("singular", [True, False])
+def test_a_law_on_the_way_that_no_trial_tells_ends_at_the_first_look(run: Run, singular: bool) -> None:
+    """The goal needs what w and z make together, but a law with both cannot be fitted."""
+    model = MODEL.replace("b * size / cores", "b * work / cores").replace("  b: {unit: core*s/MB}\n", "")
+    model = model.replace("parameters:\n", "").replace("laws:\n", "laws:\n  work: k + w * size + z * size\n")
+    model = model.replace("  runtime: {unit", "  work: {unit: s, measured_by: cpu_time}\n  runtime: {unit")
+
+    def worked(levels: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
+        work_s = 0.1 + 0.03e-6 * levels["size"] + rng.normal(0, 0.01)
+        return {"cpu_time": work_s, "wall_time": work_s / levels["cores"] + rng.normal(0, NOISE_S)}
+
+    ended = run(model=model if singular else model.replace(" + z * size", ""), truth=worked)
+    if not singular:
+        assert ended.outcome.ending is Ending.REACHED, ended.outcome
+        return
+    assert ended.outcome.ending is Ending.UNIDENTIFIABLE, ended.outcome
+    assert ended.outcome.text.startswith(
+        "no trial that the plan allows tells w and z apart, and a law that runtime"
+    )
+    assert {trial.planned.block for trial in ended.trials} == {1}
+
+
+def test_a_number_that_depends_on_nothing_at_the_machines_levels_ends_at_the_first_look(run: Run) -> None:
+    """Before the run nobody knows where the machine leaves the rate; then it turns out to be without a limit."""
+    plan = with_goal("{effect: cores -> runtime, relative_half_width: 0.5}")
+    plan = plan.replace("[10 MB/s, 20 MB/s, 40 MB/s]", "[unlimited]")
+    model = MODEL.partition("parameters:")[0]
+    ended = run(plan, model.replace("a * size / rate + b * size / cores", "b * size / cores / rate"))
+    assert ended.outcome.ending is Ending.UNIDENTIFIABLE, ended.outcome
+    assert "what the goal asks of runtime depends on no parameter" in ended.outcome.text
+    assert {trial.planned.block for trial in ended.trials} == {1}
+
+
 def test_what_is_missing_in_a_plan_is_said(tmp_path: Path) -> None:
     text = PLAN.replace("goal: {effect: cores -> runtime, relative_half_width: 0.1}\n", "")
     text = text.replace("budget: {trials: 60}\n", "")

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from insitu.orchestrator.errors import CannotExecute, InputError
 from insitu.orchestrator.store import RunStore
+from insitu.orchestrator.store.encoding import Json
 from insitu.orchestrator.store.records import (
     Assignment,
     LevelRecord,
@@ -379,6 +381,26 @@ def test_create_refuses_what_is_in_use(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="not an empty directory"):
             RunStore.create(directory, "", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
+@pytest.mark.parametrize("name", ["plan.yaml", "model.yaml", "priors/runtime.json"])
+def test_what_is_no_file_is_neither_waited_for_nor_read(
+    store: RunStore, name: str, make: Callable[[Path], None]
+) -> None:
+    path = store.directory / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    make(path)
+    with pytest.raises(InputError, match="cannot read"):
+        _ = store.plan_source, store.model_source, store.priors
+
+
+@pytest.mark.parametrize("run", ["../../../x", "", 7, None])
+def test_a_run_without_a_sound_id_is_damage(store: RunStore, run: Json) -> None:
+    store.set_meta("run_id", run)
+    with pytest.raises(InputError, match="run_id"):
+        _ = store.run_id
 
 
 def test_samples_stay_inside_the_run(store: RunStore) -> None:

@@ -78,7 +78,7 @@ class _Rate(Injector):
         if too_brief(bound_share, uncertainty, level):
             return Achieved(natural_rate, 0.0, 0.0, note=TOO_BRIEF)
         if unresolved(uncertainty, level):
-            return Achieved(None, bound_share, uncertainty, starved=True, note=_TOO_FEW)
+            return Achieved(None, bound_share, uncertainty, note=_TOO_FEW)
         return Achieved(slope.rate, bound_share, uncertainty)
 
 

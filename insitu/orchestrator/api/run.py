@@ -255,27 +255,32 @@ class Run:
         outcome
             The outcome of the plan's goal if not given.
         low, high
-            The two levels; the ends of what was tried if not given.
+            The two levels. If not given: those of the plan's goal, where it asks for an effect of the cause; else
+            the lowest and the highest that trials asked for, or had.
         at
-            Levels of other variables; those left out stand at the baseline.
+            Levels of other variables; those left out stand as the goal has them, where it asks for this effect,
+            else at the baseline.
 
         Raises
         ------
         InputError
-            As for `whatif`; or if the effect is one of a variable on itself.
+            As for `whatif`; or if the effect is one of a variable on itself, or the two levels are one.
         """
+        from insitu.orchestrator.api.ends import usual_ends
         from insitu.orchestrator.estimation.questions import asking
 
         ends = parse_levels(self.model, {cause: low}) if low is not None else {}
         far = parse_levels(self.model, {cause: high}) if high is not None else {}
+        follows = self.asked(outcome)
+        usual = usual_ends(self.plan, self.model, self.stored, cause, follows)
         answer = asking.effect(
             self.model,
             cause,
-            self.asked(outcome),
+            follows,
             self._generator(rng),
-            low=ends.get(cause),
-            high=far.get(cause),
-            at=parse_levels(self.model, at or {}),
+            low=ends.get(cause, usual.low),
+            high=far.get(cause, usual.high),
+            at={**usual.at, **parse_levels(self.model, at or {})},
             draws=draws,
             extrapolate=extrapolate,
         )

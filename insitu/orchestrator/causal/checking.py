@@ -75,5 +75,5 @@ def _check_goal(plan: Plan, blueprint: Blueprint, faults: FaultList) -> None:
             faults.add(goal.line, goal.column, message, f"what has: {', '.join(sorted(causes)) or 'nothing'}")
     if isinstance(goal, EffectGoal) and blueprint.variables[goal.cause].role is Role.LATENT:
         message = f"nothing can set or measure '{goal.cause}', so its effect cannot be told"
-        able = sorted(name for name in causes if blueprint.variables[name].role is not Role.LATENT)
-        faults.add(goal.line, goal.column, message, f"ask for the effect of {', '.join(able) or 'a variable'}")
+        able = sorted(name for name in causes if blueprint.variables[name].role in (Role.SET, Role.PARAMETER))
+        faults.add(goal.line, goal.column, message, f"ask for the effect of {', '.join(able) or 'a factor'}")

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 def main() -> None:
     """Entry point of the ``insitu`` command."""
     from insitu.orchestrator.cli.app import app
+    from insitu.orchestrator.cli.completion import asked_by_bash
     from insitu.orchestrator.departure import leave
     from insitu.orchestrator.errors import InsituError
+    from insitu.orchestrator.printable import printable_lines
 
     try:
-        app(prog_name="insitu")
+        with asked_by_bash():
+            app(prog_name="insitu")
     except InsituError as exc:
-        sys.stderr.write(f"{_label(exc)}: {exc}\n")
+        sys.stderr.write(f"{_label(exc)}: {printable_lines(str(exc))}\n")
         leave(exc.exit_code)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()

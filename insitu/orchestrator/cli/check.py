@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from insitu.orchestrator.cli import limits, machine, previews
+from insitu.orchestrator.cli.saying import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,11 +72,11 @@ def check(
     more = "" if fixed else " before the first look"
     _show(prepared, trials, more, limited, expected, (*sentences, *ahead))
     for doubt in doubts:
-        typer.echo(f"warning: {doubt}")
+        say(f"warning: {doubt}")
     found = count(len(doubts), "warning") if doubts else "nothing wrong found"
     command = shlex.join(["insitu", "run", str(plan), *_options(out, inventory, loaded.name)])
     trials_text = count(len(trials), "trial") if fixed else f"at most {count(most, 'trial')}"
-    typer.echo(f"{found}; {trials_text} would run with: {command}")
+    say(f"{found}; {trials_text} would run with: {command}")
 
 
 def _options(out: Path | None, inventory: Path | None, name: str) -> Iterator[str]:
@@ -125,12 +126,13 @@ def _show(
     expected: Expected,
     told: Sequence[str],
 ) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from insitu.orchestrator.report.console import PlainConsole
+
     variables = prepared.blueprint.variables
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     console.print(f"[bold]{prepared.plan.name}[/]: {len(trials)} trials{more}, {expected.text}")
     for line in told:
         console.print(Text.assemble("  ", line), soft_wrap=True)

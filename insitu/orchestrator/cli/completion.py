@@ -7,6 +7,9 @@ fails: where something cannot be read, there is nothing to complete.
 from __future__ import annotations
 
 import contextlib
+import io
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +22,38 @@ if TYPE_CHECKING:
 
 _MOST_TRIALS = 500
 """A longer list helps nobody."""
+_BASH = {"_INSITU_COMPLETE": "complete_bash"}
+
+
+@contextlib.contextmanager
+def asked_by_bash() -> Iterator[None]:
+    """Put together what bash takes apart: to it ``cores``, ``=`` and ``0.5`` are three words.
+
+    What is completed inside this context is the whole ``cores=0.5``; bash is told the last word of it alone.
+    """
+    words, here = os.environ.get("COMP_WORDS", "").split("\n"), os.environ.get("COMP_CWORD", "")
+    if not _BASH.items() <= os.environ.items() or not here.isdigit() or "=" not in words:
+        yield
+        return
+    joined: list[str] = []
+    upto = 0
+    for number, word in enumerate(words):
+        follows = number > 0 and words[number - 1] == "=" and number > 1
+        if (word == "=" or follows) and joined:
+            joined[-1] += word
+        else:
+            joined.append(word)
+        if number <= int(here):
+            upto = len(joined) - 1
+    os.environ.update({"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(upto)})
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(told):
+            yield
+    finally:
+        known = joined[upto].rpartition("=")[0]
+        for line in told.getvalue().splitlines():
+            sys.stdout.write(f"{line.removeprefix(f'{known}=')}\n")
 
 
 def runs(incomplete: str) -> list[str]:
@@ -55,7 +90,13 @@ def assignments(ctx: typer.Context, incomplete: str) -> list[str]:
     name, equals, _ = incomplete.partition("=")
     if not equals:
         return [f"{one.name}=" for one in _variables_of(ctx) if one.name.startswith(name)]
-    return [text for text in _levels_of(ctx, name) if text.startswith(incomplete)]
+    return [text for level in _levels_of(ctx, name) if (text := f"{name}={level}").startswith(incomplete)]
+
+
+def levels_of_cause(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Levels that the plan has for the cause of an effect."""
+    cause = ctx.params.get("cause") or next(iter([text for text in ctx.args if not text.startswith("-")][1:2]), "")
+    return [level for level in _levels_of(ctx, cause) if level.startswith(incomplete)]
 
 
 def trials(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -95,11 +136,12 @@ def _variables_of(ctx: typer.Context) -> Iterator[Variable]:
 
 
 def _levels_of(ctx: typer.Context, name: str) -> Iterator[str]:
+    """Without a space, which a shell would take for the end of a word."""
     plan = _plan_of(ctx)
     for factor in plan.factors if plan is not None else ():
         if factor.variable == name and plan is not None:
             variable = plan.model.variables[name]
-            yield from (f"{name}={variable.spell(level, 6)}" for level in factor.levels)
+            yield from (variable.spell(level, 6).replace(" ", "") for level in factor.levels)
 
 
 def _trials_of(ctx: typer.Context) -> tuple[StoredTrial, ...]:

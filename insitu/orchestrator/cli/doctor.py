@@ -134,9 +134,10 @@ def _allowed(chosen: Path | None) -> Iterator[Finding]:
 
 
 def _print(findings: list[Finding]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from insitu.orchestrator.report.console import PlainConsole
 
     marks = {"ok": "[green]ok[/]", "weaker": "[yellow]weaker[/]", "missing": "[red]missing[/]"}
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -145,4 +146,4 @@ def _print(findings: list[Finding]) -> None:
     for finding in findings:
         change = f"\nto change: {finding.remedy}" if finding.remedy else ""
         table.add_row(Text(finding.what), marks[finding.verdict], Text.assemble(finding.how, (change, "dim")))
-    Console().print(table)
+    PlainConsole().print(table)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from insitu.orchestrator.cli import limits
+from insitu.orchestrator.cli.saying import say
 
 if TYPE_CHECKING:
     from insitu.orchestrator.doubts import Doubt
@@ -56,9 +57,9 @@ def show(
         typer.echo(json.dumps(_document(prepared, rehearsal, limited, doubts), allow_nan=False))
         return
     for line in _lines(prepared, rehearsal, limited):
-        typer.echo(line)
+        say(line)
     for doubt in doubts:
-        typer.echo(f"warning: {doubt}")
+        say(f"warning: {doubt}")
 
 
 def _document(

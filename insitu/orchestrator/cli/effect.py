@@ -27,11 +27,23 @@ def effect(
     ] = None,
     low: Annotated[
         str | None,
-        typer.Option("--from", metavar="LEVEL", help="Where the cause starts.", show_default="lowest tried"),
+        typer.Option(
+            "--from",
+            metavar="LEVEL",
+            help="Where the cause starts.",
+            show_default="as the goal, or the lowest tried",
+            autocompletion=completion.levels_of_cause,
+        ),
     ] = None,
     high: Annotated[
         str | None,
-        typer.Option("--to", metavar="LEVEL", help="Where it ends.", show_default="highest tried"),
+        typer.Option(
+            "--to",
+            metavar="LEVEL",
+            help="Where it ends.",
+            show_default="as the goal, or the highest tried",
+            autocompletion=completion.levels_of_cause,
+        ),
     ] = None,
     at: Annotated[
         list[str] | None,
@@ -39,7 +51,7 @@ def effect(
             "--at",
             metavar="VARIABLE=LEVEL",
             help="Where another variable stands; repeatable.",
-            show_default="the baseline",
+            show_default="as the goal, or the baseline",
             autocompletion=completion.assignments,
         ),
     ] = None,

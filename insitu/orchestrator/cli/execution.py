@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from insitu.orchestrator.cli.interruption import Interruption
+from insitu.orchestrator.cli.saying import say
 from insitu.orchestrator.plan.goals import EffectGoal
 
 if TYPE_CHECKING:
@@ -77,11 +76,11 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
             if not _has_results(store):  # killed after the last trial, or no space was left for them
                 store_results(store, ended)
             why = f": {ended.text}" if ended.text else ""
-            typer.echo(f"nothing left to execute in {directory}{why}")
-            typer.echo(f"see it with: insitu show {directory}")
+            say(f"nothing left to execute in {directory}{why}")
+            say(f"see it with: insitu show {directory}")
             return
         machine.require_state_folder()
-        _refuse_twin(str(store.meta()["run_id"]))
+        _refuse_twin(store.run_id)
         with machine.probe_folder(directory) as folder:
             prepared = experiment.prepare(plan, blueprint, folder, machine.inventory(inventory))
         _refuse_crowd(prepared)
@@ -163,7 +162,7 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
     from insitu.orchestrator.units import format_quantity
 
     directory = store.directory
-    run_id = str(store.meta()["run_id"])
+    run_id = store.run_id
     workspace = directory / "work"
     store.set_meta("status", "running")
     for key, cap in prepared.radius.allowed.caps.items():
@@ -199,8 +198,8 @@ def _execute(prepared: Experiment, store: RunStore, *, quiet: bool) -> None:
         _remove_if_empty(workspace)
     summary = store_results(store, outcome)
     print_summary(summary, ending=outcome.ending is Ending.REACHED)
-    typer.echo(f"run:    {directory}")
-    typer.echo(f"report: {directory / 'report.html'}")
+    say(f"run:    {directory}")
+    say(f"report: {directory / 'report.html'}")
     _conclude(prepared.plan, outcome, summary, directory)
 
 

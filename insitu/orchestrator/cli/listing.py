@@ -11,6 +11,7 @@ import typer
 from insitu.injectors.state_folder import state_folder
 from insitu.orchestrator.cli import leftovers
 from insitu.orchestrator.cli.leftovers import Found, Kept
+from insitu.orchestrator.cli.saying import say
 from insitu.orchestrator.errors import CannotExecute
 
 
@@ -39,23 +40,23 @@ def show(*, as_json: bool) -> None:
 
 def _print(kept: Sequence[Kept], found: Sequence[Found]) -> None:
     for one in kept:
-        typer.echo(f"{one.journal}: {one.standing}" + (f" ({one.problem})" if one.problem else ""))
+        say(f"{one.journal}: {one.standing}" + (f" ({one.problem})" if one.problem else ""))
         if one.owner_pid:
-            typer.echo(
+            say(
                 f"  run {one.run} of process {one.owner_pid}, written by process {one.holder_pid} "
                 f"{_duration(one.age_s)} ago, results in {one.run_directory}"
             )
         shown: tuple[str, ...] = ()
         for pending in one.pending:
             if pending.settings and pending.settings != shown:
-                typer.echo(f"  set: {', '.join(pending.settings)}")
+                say(f"  set: {', '.join(pending.settings)}")
             shown = pending.settings
-            typer.echo(f"  to undo: {pending.undo} ({pending.now})")
+            say(f"  to undo: {pending.undo} ({pending.now})")
     for mark in found:
         detail = f", {mark.detail}" if mark.detail else ""
-        typer.echo(f"{mark.kind} {mark.name}: run {mark.run}, {mark.standing}{detail}")
+        say(f"{mark.kind} {mark.name}: run {mark.run}, {mark.standing}{detail}")
     if not kept and not found:
-        typer.echo(f"nothing carries insitu's mark; no journal in {state_folder()}")
+        say(f"nothing carries insitu's mark; no journal in {state_folder()}")
 
 
 def _duration(seconds: float) -> str:

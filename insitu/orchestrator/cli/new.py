@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from insitu.orchestrator.cli.saying import say
+
 _FILES = (
     ("quickstart.yaml", "plan.yaml"),
     ("models/read-compute.yaml", "models/read-compute.yaml"),
@@ -31,8 +33,8 @@ def new(
             target.write_text((source / name).read_text(encoding="utf-8"), encoding="utf-8")
     except OSError as exc:
         raise CannotExecute(f"cannot write {exc.filename}: {exc.strerror}") from exc
-    typer.echo(f"wrote {targets[0]} and {targets[1]}")
-    typer.echo(f"next: edit them, then: insitu check {targets[0]}")
+    say(f"wrote {targets[0]} and {targets[1]}")
+    say(f"next: edit them, then: insitu check {targets[0]}")
 
 
 def _configs() -> Path:

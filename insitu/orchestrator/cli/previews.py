@@ -89,7 +89,9 @@ def _lines(foreseen: Preview, plan: Plan) -> Iterator[str]:
         told = ", ".join(f"{half} after {look.trials} trials" for half, look in zip(shown, looks, strict=True))
         unit = "" if foreseen.absolute else ", in units of one trial's spread"
         yield f"half width of the interval{unit}: {told}"
-    if foreseen.needed and plan.goal is not None and plan.goal.relative_half_width is not None:
+    if not looks:
+        yield "how precise the answer becomes is not foreseen"
+    elif foreseen.needed and plan.goal is not None and plan.goal.relative_half_width is not None:
         what = "what the goal asks for" if len(foreseen.wanted) == 1 else "the smallest number that it asks for"
         yield f"the goal, ± {percent(plan.goal.relative_half_width)}, is reached where one trial's spread is"
         for needed in foreseen.needed:
@@ -133,12 +135,13 @@ def _goal_lines(foreseen: FixedPreview, plan: Plan) -> Iterator[str]:
     from insitu.orchestrator.units import format_quantity
 
     for place, (one, half) in enumerate(zip(foreseen.wanted, foreseen.expected.half_widths, strict=True)):
+        what = f"the effect of {one.name}" if isinstance(plan.goal, EffectGoal | RankingGoal) else one.name
         if not math.isfinite(half):
+            yield f"how precisely {what} becomes known is not foreseen"
             continue
         size = foreseen.sizes[place] if foreseen.sizes else 0.0
         relative = f", ± {half / size:.2g} of it" if size else ""
         assert plan.goal is not None
-        what = f"the effect of {one.name}" if isinstance(plan.goal, EffectGoal | RankingGoal) else one.name
         interval = f"half width of the {plan.goal.confidence:.0%} interval of {what}"
         shown = (
             f"{half * one.scale:.3g} {one.unit}".rstrip() if one.scale != 1 else format_quantity(half, one.unit)

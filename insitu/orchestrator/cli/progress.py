@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @contextmanager
 def progress(prepared: Experiment, *, quiet: bool) -> Iterator[Watcher]:
     """A watcher for the loop, fit for where stderr goes."""
-    from rich.console import Console
     from rich.text import Text
 
     from insitu.orchestrator.plan.types import SEQUENTIAL
+    from insitu.orchestrator.report.console import PlainConsole
 
-    console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
+    console = PlainConsole(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     for left in prepared.left_unset:
         what = (f"{left.variable} is left as it is:", "yellow")
         console.print(Text.assemble(what, f" {left.reason}\n  to set it: {left.remedy}"))

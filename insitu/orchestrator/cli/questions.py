@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from insitu.orchestrator.cli.saying import say
+
 if TYPE_CHECKING:
     from insitu.orchestrator.api.shown import Shown
 
@@ -37,4 +39,7 @@ def read_assignments(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 def print_answer(answer: Shown, *, as_json: bool) -> None:
     """Print an answer for a reader, or as one JSON document."""
-    typer.echo(json.dumps(answer.document(), allow_nan=False) if as_json else answer.text())
+    if as_json:
+        typer.echo(json.dumps(answer.document(), allow_nan=False))
+    else:
+        say(answer.text())

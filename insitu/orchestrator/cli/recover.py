@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from insitu.orchestrator.cli.saying import say
+
 if TYPE_CHECKING:
     from insitu.injectors.recovery import Outcome
     from insitu.orchestrator.cli.leftovers import Found
@@ -42,7 +44,7 @@ def recover(
     else:
         _print(outcomes)
         if not outcomes and not strays:
-            typer.echo("nothing to do: no run left anything on this machine")
+            say("nothing to do: no run left anything on this machine")
     if failures or strays:
         unknown = [f"{one.kind} {one.name} is marked as ours, but no journal here speaks of it" for one in strays]
         hint = _remedy() if failures else STRAY_REMEDY
@@ -76,16 +78,16 @@ def _print(outcomes: Sequence[Outcome]) -> None:
 
     for outcome in outcomes:
         if outcome.fate is Fate.IN_USE:
-            typer.echo(f"left alone: {_owner(outcome)} is alive")
+            say(f"left alone: {_owner(outcome)} is alive")
         elif outcome.fate is Fate.ELSEWHERE and outcome.header is not None:
             remedy = leftovers.remedy_elsewhere(outcome.journal, outcome.header)
-            typer.echo(f"left alone: {_owner(outcome)} is of machine {outcome.header.node}; {remedy}")
+            say(f"left alone: {_owner(outcome)} is of machine {outcome.header.node}; {remedy}")
         elif outcome.header is not None:
             when = ", of an earlier boot" if outcome.rebooted else ""
-            typer.echo(f"run {outcome.header.run}{when}: process {outcome.header.owner_pid} has ended")
+            say(f"run {outcome.header.run}{when}: process {outcome.header.owner_pid} has ended")
         for result in outcome.results:
             if not result.failure:
-                typer.echo(f"  undone: {result.undo}" + (f" ({result.note})" if result.note else ""))
+                say(f"  undone: {result.undo}" + (f" ({result.note})" if result.note else ""))
 
 
 def _owner(outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from insitu.orchestrator.cli import completion
+from insitu.orchestrator.cli.saying import say
 
 
 def report(
@@ -22,4 +23,4 @@ def report(
 
     target = out or run / "report.html"
     write_report(target, results.summary_of(run))
-    typer.echo(str(target))
+    say(str(target))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from insitu.orchestrator.cli import machine
+from insitu.orchestrator.cli.saying import say
 
 
 def run(
@@ -47,5 +48,5 @@ def run(
         doubts = doubts_of(prepared, inventoried)
         machine.try_sandbox(folder)
     for doubt in doubts:
-        typer.echo(f"warning: {doubt}", err=True)
+        say(f"warning: {doubt}", err=True)
     execution.begin(prepared, directory, quiet=quiet)

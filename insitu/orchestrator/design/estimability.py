@@ -14,6 +14,8 @@ from insitu.orchestrator.causal.law import Law
 from insitu.orchestrator.causal.rank import mixed_columns
 from insitu.orchestrator.causal.separating import find_separating, stand_in
 from insitu.orchestrator.design.belief import nominal
+from insitu.orchestrator.design.optimality.criteria import c_optimal
+from insitu.orchestrator.design.optimality.precision import precision_of
 from insitu.orchestrator.plan.types import Role, Variable
 from insitu.orchestrator.store.records import PlannedTrial
 
@@ -108,6 +110,30 @@ def forecast(
         confounded=tuple(_confounding(matrix, one) for one in mixed),
         known=len(told),
     )
+
+
+def tells(
+    law: Law,
+    trials: Sequence[PlannedTrial],
+    variables: Mapping[str, Variable],
+    combinations: Array,
+    *,
+    known: Array | None = None,
+) -> bool:
+    """Whether trials tell combinations of a law's parameters, where some parameters may be mixed up.
+
+    Parameters
+    ----------
+    combinations
+        Shape (k, p).
+    known
+        As of `forecast`, which at best tells so much.
+    """
+    rows = _Matrix(law, trials, variables, at_best=True).rows()
+    whole = rows if known is None else np.vstack([rows, known])
+    if not len(whole):
+        return not combinations.any()
+    return all(math.isfinite(precision_of(whole, None, c_optimal(one)).value) for one in combinations)
 
 
 def _chosen(parameters: Sequence[str], mask: NDArray[np.bool_]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.causal.rank import RANK_TOLERANCE
 from insitu.orchestrator.design.belief import Belief, stacked_information
 from insitu.orchestrator.design.looks import Looks
 from insitu.orchestrator.design.sequential import plan_batch
@@ -74,7 +75,11 @@ def after_trials(situation: Situation, assignments: Sequence[Assignment]) -> dic
 
 
 def standard_errors(situation: Situation, beliefs: Mapping[str, Belief]) -> Array:
-    """Of the numbers that the goal asks for, shape (k,); infinite where the trials do not tell."""
+    """Of the numbers that the goal asks for, shape (k,); infinite where the trials do not tell.
+
+    A number can be told although parameters that it does not need, or needs only together, are not. One that
+    depends on none so far, as an effect up to a level that only the machine knows, is not foreseen.
+    """
     laws = situation.composite.laws
     gradients = situation.target.gradients({name: belief.values for name, belief in beliefs.items()})
     count = len(situation.target.wanted)
@@ -82,8 +87,13 @@ def standard_errors(situation: Situation, beliefs: Mapping[str, Belief]) -> Arra
     contrasts = np.hstack(parts)
     information = stacked_information(situation.composite, beliefs)
     lengths = np.sqrt(np.diag(information))
-    if not lengths.all() or np.linalg.cond(information / np.outer(lengths, lengths)) > 1e12:
-        return np.full(count, math.inf)
-    covariance = np.linalg.inv(information / np.outer(lengths, lengths)) / np.outer(lengths, lengths)
-    found: Array = np.sqrt(np.einsum("kp,pq,kq->k", contrasts, covariance, contrasts))
+    scale = np.where(lengths == 0, 1.0, lengths)
+    strengths, directions = np.linalg.eigh(information / np.outer(scale, scale))
+    told = strengths > RANK_TOLERANCE**2 * max(1.0, float(strengths[-1]))
+    along = (contrasts / scale) @ directions
+    open_parts = np.linalg.norm(along[:, ~told], axis=1)
+    errors = np.sqrt((along[:, told] ** 2 / strengths[told]).sum(axis=1))
+    foreseen = contrasts.any(axis=1) | situation.target.compared  # a cause without effect beside others is told
+    is_told = foreseen & (open_parts <= RANK_TOLERANCE * np.linalg.norm(along, axis=1))
+    found: Array = np.where(is_told, errors, math.inf)
     return found

@@ -10,6 +10,8 @@ from functools import partial
 import numpy as np
 
 from insitu.orchestrator.causal.composite import Composite
+from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.design.belief import stacked_rows
 from insitu.orchestrator.design.controls import check_of, count_checks
 from insitu.orchestrator.design.layout import checking
 from insitu.orchestrator.design.optimality.batch import next_batch
@@ -40,14 +42,51 @@ def batch_size(spec: DesignSpec, composite: Composite) -> int:
 
 
 def out_of_reach(situation: Situation) -> tuple[str, ...]:
-    """Parameters that the goal needs, and that neither the trials so far nor any candidate tell apart."""
-    rows, known = situation.candidates().rows, situation.information()
+    """Parameters that the goal needs, and that neither the trials so far nor any candidate tell apart.
+
+    A trial without any intervention, as some checks are, is a candidate, too.
+    """
     criterion = situation.for_goal()
-    found = precision_of(rows.reshape(-1, rows.shape[2]), known, criterion)
-    if not criterion.targets(rows.shape[2]).shape[1] or math.isfinite(found.value):
+    rows, known = _all_rows(situation), situation.information()
+    found, asked = precision_of(rows, known, criterion), criterion.asked(rows.shape[1])
+    if not asked.shape[1] or math.isfinite(found.value):
         return ()
+    return _names(situation, [one for one in found.confounded if asked[list(one)].any()])
+
+
+def never_told(situation: Situation) -> tuple[str, ...]:
+    """Parameters that no candidate tells apart, beside all that is known: laws with these are never fitted."""
+    found = precision_of(_all_rows(situation), situation.information(), d_optimal()).confounded
+    return _names(situation, [one for one in found if len(one) > 1])  # a single one is left out of the fit
+
+
+def _all_rows(situation: Situation) -> Array:
+    """What every trial that there can be tells, shape (n, p).
+
+    Before any trial, what is not applied counts with a level that the machine may give, too.
+    """
+    columns = [{name: np.array([level]) for name, level in situation.space.rest.levels}]
+    if not situation.tried:
+        columns += [
+            {name: _as_the_machine(levels) for name, levels in one.items()}
+            for one in (situation.space.columns(), columns[0])
+        ]
+    further = [stacked_rows(situation.composite, situation.beliefs, one) for one in columns]
+    rows = np.concatenate(
+        [situation.candidates().rows, *(one[np.isfinite(one).all(axis=(1, 2))] for one in further)]
+    )
+    return rows.reshape(-1, rows.shape[2])
+
+
+def _as_the_machine(levels: Array) -> Array:
+    """Levels, shape (m,), with one above the others for what is unlimited."""
+    finite = levels[np.isfinite(levels)]
+    return np.where(np.isfinite(levels), levels, 2 * float(finite.max()) if len(finite) else 1.0)
+
+
+def _names(situation: Situation, sets: Sequence[Sequence[int]]) -> tuple[str, ...]:
     names = [name for law in situation.composite.laws for name in law.parameters]
-    return tuple(names[index] for one in found.confounded for index in one)
+    return tuple(names[index] for one in sets for index in one)
 
 
 def plan_batch(

@@ -93,7 +93,9 @@ class Situation:
     def for_goal(self) -> Criterion:
         """The goal's criterion: the worst relative variance of the numbers that it asks for.
 
-        Where nothing is known of the parameters, numbers in the outcome's unit are weighed alike.
+        Where nothing is known of the parameters, numbers in the outcome's unit are weighed alike. Where no number
+        depends on a parameter so far, as of an effect up to a level that only the machine knows, it is all
+        parameters.
         """
         values = {name: belief.values for name, belief in self.beliefs.items()}
         if not self.target.wanted:
@@ -102,6 +104,8 @@ class Situation:
         if len(self.target.weights) and all(belief.untold for belief in self.beliefs.values()):
             sizes = np.ones(len(sizes))
         contrasts = self._stacked(self.target.gradients(values), len(sizes))
+        if not contrasts.any():
+            return d_optimal()
         return c_optimal(contrasts / np.where(sizes > 0, sizes, 1.0)[:, None], worst=len(sizes) > 1)
 
     def for_predictions(self) -> Criterion:

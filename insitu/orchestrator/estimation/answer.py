@@ -48,7 +48,7 @@ class Answer:
     confidence
         Of each interval.
     inflation
-        What plain intervals were multiplied by, since the trials ended when they were narrow enough.
+        What plain intervals were multiplied by, since the trials could end as soon as they were narrow enough.
     verdict
         Of a goal that compares two laws, which has no parts.
     outside

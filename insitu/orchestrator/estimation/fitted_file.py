@@ -15,6 +15,8 @@ import numpy as np
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.checks.graph_findings import GraphCheck
 from insitu.orchestrator.estimation.fit import Fit, FittedLaws, NotFitted
+from insitu.orchestrator.plan.priors import MAX_BYTES
+from insitu.orchestrator.plan.regular_file import read_regular
 from insitu.orchestrator.store.database import mapped_errors
 from insitu.orchestrator.store.encoding import finite_json
 
@@ -23,6 +25,10 @@ VERSION = 2
 
 _SYMMETRY = 1e-6
 """Relative difference between the halves of a covariance that rounding may leave."""
+_ROUNDING = 1e-8
+"""By how much an eigenvalue of a matrix of correlations may be below zero."""
+_LARGEST, _SMALLEST = 1e250, 1e-250
+"""Of a variance. What is beyond them is of no measurement in any unit, and products of it are no numbers."""
 
 
 def write_fits(path: Path, fits: Iterable[Fit]) -> None:
@@ -87,7 +93,10 @@ def read_fitted_laws(path: Path) -> FittedLaws:
         If the file is missing, damaged, or made by a newer version.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        content = read_regular(path, MAX_BYTES)
+        if len(content) > MAX_BYTES:
+            raise ValueError("it is too large")
+        text = content.decode("utf-8")
     except FileNotFoundError as error:
         raise InputError(
             f"{path.parent} has no fitted law yet", hint="`insitu show` says why; `insitu resume` goes on"
@@ -158,11 +167,18 @@ def _check(fit: Fit) -> None:
         cells = np.array(matrix, dtype=np.float64).reshape(size, size)
         if not np.isfinite(cells).all():
             raise ValueError("a matrix is not finite")
-        sizes = np.sqrt(np.abs(np.outer(np.diag(cells), np.diag(cells))))
+        deviations = np.sqrt(np.abs(np.diag(cells)))
+        sizes = np.outer(deviations, deviations)
         if (np.abs(cells - cells.T) > _SYMMETRY * sizes).any() or (np.diag(cells) < 0).any():
             raise ValueError("a matrix is no covariance")
+        if not _is_positive(cells):
+            raise ValueError("a matrix is no covariance: it has correlations that cannot be")
     if not all(map(math.isfinite, (estimate.base for estimate in fit.estimates))):
         raise ValueError("an estimate is not finite")
+    variances = [fit.sigma * fit.sigma, *np.diag(np.array(fit.covariance).reshape(size, size))]
+    squares = [*variances, *(estimate.base * estimate.base for estimate in fit.estimates)]
+    if max(squares) > _LARGEST or any(0 < one < _SMALLEST for one in variances):
+        raise ValueError("a number is too large or too small to be of a measurement")
     if len(set(fit.parameters)) < size:
         raise ValueError("a parameter is given twice")
     if not 0 < fit.confidence < 1:
@@ -171,6 +187,15 @@ def _check(fit: Fit) -> None:
         raise ValueError(f"a quantile of {fit.quantile} is not between 0 and 1")
     if not fit.df > 0 or not fit.sigma_df > 0 or not fit.sigma >= 0:
         raise ValueError("a spread or its degrees of freedom are not positive")
+
+
+def _is_positive(matrix: np.ndarray) -> bool:
+    """Whether no combination of parameters would have a negative variance."""
+    told = np.diag(matrix) > 0
+    deviations = np.sqrt(np.diag(matrix)[told])
+    correlations = matrix[np.ix_(told, told)] / deviations[:, None] / deviations
+    strengths = np.linalg.eigvalsh(correlations) if told.any() else np.zeros(1)
+    return bool(strengths[0] >= -_ROUNDING) and not matrix[~told].any()
 
 
 def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:

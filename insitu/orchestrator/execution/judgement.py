@@ -161,8 +161,11 @@ def _level(level: SetLevel, seen: Observation, node: Node) -> LevelRecord:
 
 
 def _missed(level: LevelRecord) -> str:
-    got = "nothing" if level.achieved is None else format_quantity(level.achieved, level.unit)
     wanted = format_quantity(level.requested, level.unit)
+    if level.verdict is LevelVerdict.MISSED and level.achieved is None:
+        why = level.note or "nothing measured it"
+        return f"{level.variable}: whether it came to {wanted} cannot be told: {why}"
+    got = "nothing" if level.achieved is None else format_quantity(level.achieved, level.unit)
     if level.verdict is LevelVerdict.DISTURBED:
         why = level.note or "while others took the resource for a part of the trial"
         return f"{level.variable}: {got} of {wanted}, {why}"

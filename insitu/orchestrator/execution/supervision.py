@@ -19,6 +19,7 @@ from insitu.orchestrator.execution.sandbox.client import Launcher
 from insitu.orchestrator.execution.scratch import ScratchUse
 from insitu.orchestrator.execution.workspace import Workspace
 from insitu.orchestrator.plan.types import Guards
+from insitu.orchestrator.printable import printable
 from insitu.orchestrator.units import format_quantity
 
 SAMPLE_INTERVAL_S = 0.025
@@ -177,4 +178,4 @@ def why_failed(watched: Watched, stderr_tail: str) -> str:
     if watched.exited.status == _FILE_TOO_LARGE:
         return "scratch full: a file grew beyond the limit"
     said = stderr_tail.splitlines()[-1:] or ["it wrote nothing to stderr"]
-    return f"exit status {watched.exited.status}: {said[0][:300]}"
+    return f"exit status {watched.exited.status}: {printable(said[0][:300])}"

@@ -17,8 +17,9 @@ from pydantic import BaseModel
 from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.plan.located import FaultList, Node
 from insitu.orchestrator.plan.model_types import LawText, ModelText, PriorText
-from insitu.orchestrator.plan.priors import FITTED, resolve_prior
+from insitu.orchestrator.plan.priors import FITTED, MAX_BYTES, resolve_prior
 from insitu.orchestrator.plan.reading import decode, read_document, read_file, read_root
+from insitu.orchestrator.plan.regular_file import read_regular
 from insitu.orchestrator.plan.schema import (
     MODEL_REQUIRED,
     PLAN_REQUIRED,
@@ -81,7 +82,7 @@ def _replaced(text: ModelText, laws: tuple[LawText, ...]) -> ModelText:
 def _outcomes(path: Path) -> set[str]:
     """Variables whose laws a file has; none if it cannot be read, which is then found out for the first law."""
     try:
-        fits = json.loads(path.read_bytes())["fits"]
+        fits = json.loads(read_regular(path, MAX_BYTES))["fits"]
         return {str(one["outcome"]) for one in fits}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import yaml
 
 from insitu.orchestrator.errors import Fault, FaultyFile
+from insitu.orchestrator.printable import printable
 
 MAX_DEPTH = 32
 MAX_MESSAGE = 300
@@ -130,14 +131,14 @@ class FaultList:
         self.add(node.line, node.column, message, hint)
 
     def add(self, line: int, column: int, message: str, hint: str | None = None) -> None:
-        fault = Fault(self.path, line, column, _printable(message), hint and _printable(hint))
+        fault = Fault(self.path, line, column, _shown(message), hint and _shown(hint))
         self.faults[fault] = None
 
 
-def _printable(text: str) -> str:
+def _shown(text: str) -> str:
     """Escape what could steer the reader's terminal, and cut what would flood it."""
     cut = text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 3] + "..."
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut)
+    return printable(cut)
 
 
 def raise_all(*lists: FaultList) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from insitu.orchestrator.plan.hints import suggest
 from insitu.orchestrator.plan.located import FaultList, Node
 from insitu.orchestrator.plan.model_types import PriorText
+from insitu.orchestrator.plan.regular_file import read_regular
 
 FITTED = "fitted.json"
 """Where a run directory has its fitted laws."""
@@ -62,8 +63,7 @@ def _read(path: Path, node: Node, faults: FaultList) -> str | None:
         if path.exists() and not path.is_file():
             faults.at(node, f"{path} is not a regular file", "name a run directory, or its fitted.json")
             return None
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         if path.name == FITTED and path.parent.is_dir():
             faults.at(node, f"{path.parent} has no fitted law yet", "`insitu show` says why")

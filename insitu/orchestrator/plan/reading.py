@@ -24,6 +24,7 @@ from insitu.orchestrator.plan.located import (
     describe,
     plain,
 )
+from insitu.orchestrator.plan.regular_file import read_regular
 
 MAX_BYTES = 256 * 1024
 """A plan is written by hand; more than this is another file."""
@@ -44,8 +45,7 @@ def read_file(path: Path, what: str) -> bytes:
         if not path.is_file() and path.exists():
             kind = "a directory" if path.is_dir() else "not a regular file"
             raise InputError(f"{path} is {kind}, not a {what} file", hint=_instead(path), path=str(path))
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, MAX_BYTES)
     except FileNotFoundError as error:
         raise InputError(f"there is no {what} file {path}", hint=_neighbour(path), path=str(path)) from error
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the path

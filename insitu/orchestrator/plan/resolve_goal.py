@@ -34,6 +34,8 @@ _BELONGS = {
     "tolerance": ("comparison",),
 }
 """Keys of a goal that only some kinds have."""
+_SHOWN = 6
+"""Variables that a hint names."""
 
 
 def resolve_goal(
@@ -109,10 +111,7 @@ class _Resolving:
             )
         else:
             self._check_measured(effect, outcome, match.start(2))
-            if cause in self._settable() and cause not in self.factor_names:
-                line, column = effect.position(match.start(1))
-                message = f"the cause '{cause}' is not a factor"
-                self.faults.add(line, column, message, f"add '{cause}' to factors")
+            self._check_set(effect, cause, outcome, match.start(1))
         low, high = self._between(cause)
         at = next(self._places(), ())
         if cause in dict(at):
@@ -173,6 +172,19 @@ class _Resolving:
             measured = [v.name for v in self.model.text.variables.values() if v.role is Role.MEASURED]
             message = f"the outcome '{outcome}' is not measured"
             self.faults.add(line, column, message, suggest(outcome, measured))
+
+    def _check_set(self, scalar: located.Scalar, cause: str, outcome: str, offset: int) -> None:
+        """The trials of a plan are chosen by the levels that they give the cause."""
+        line, column = scalar.position(offset)
+        variable = self.model.text.variables.get(cause)
+        if variable is not None and variable.role is Role.MEASURED:
+            message = f"the cause '{cause}' is measured, so trials cannot set it"
+            able = self._settable()[:_SHOWN]
+            instead = f"ask for the effect of {_either(able)}; " if able else ""
+            asked = f"once there are trials, `insitu effect RUN {cause} {outcome}` tells of {cause}"
+            self.faults.add(line, column, message, f"{instead}{asked}, where the model allows it")
+        elif cause in self._settable() and cause not in self.factor_names:
+            self.faults.add(line, column, f"the cause '{cause}' is not a factor", f"add '{cause}' to factors")
 
     def _settable(self) -> list[str]:
         variables = self.model.text.variables.values()

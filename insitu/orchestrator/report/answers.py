@@ -66,7 +66,7 @@ def effect_answer_text(answer: Effect) -> str:
     """Write an effect with its conditions, and how far to trust it."""
     lines = [effect_text(answer), f"  {effect_conditions(answer)}"]
     if answer.through:
-        lines.append(f"  by way of {join(list(answer.through))}, too")
+        lines.append(f"  by way of {join(list(answer.through))}{', too' if answer.direct else ''}")
     lines += _caveats(answer.slack, answer.extrapolated)
     if answer.fidelity is not None:
         lines += fidelity_lines(answer.fidelity)

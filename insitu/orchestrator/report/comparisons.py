@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from insitu.orchestrator.estimation.questions.comparison import Comparison, LawChange
+from insitu.orchestrator.report.console import PlainConsole
 from insitu.orchestrator.report.wording import (
     interval,
     level_list,
@@ -42,7 +43,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 def print_comparison(comparison: Comparison, first: str, second: str, console: Console | None = None) -> None:
     """Print a table of the laws' parameters in both runs, and a sentence on each law."""
-    (console or Console()).print(render_comparison(comparison, first, second))
+    (console or PlainConsole()).print(render_comparison(comparison, first, second))
 
 
 def render_comparison(comparison: Comparison, first: str, second: str) -> RenderableType:

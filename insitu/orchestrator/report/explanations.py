@@ -35,6 +35,10 @@ def explanation_text(answer: Explanation) -> str:
         lines.append(
             f"  not measured in the trial, so part of what is unexplained: {join(list(answer.unmeasured))}"
         )
+    if not answer.compared:
+        lines.append(
+            "  what is usual at its levels is not known, so nothing is suspected: too few trials are like it"
+        )
     if answer.odd:
         lines.append("  what stands out against the other trials:")
         for one in answer.odd:
@@ -45,7 +49,7 @@ def explanation_text(answer: Explanation) -> str:
 
 def _suspect_lines(suspect: Suspect) -> list[str]:
     lines = [f"  suspected: {suspect.cause} ({suspect.cause.words}), probability {percent(suspect.probability)}"]
-    return lines + [f"    {sign.text}" for sign in suspect.signs]
+    return lines + [f"    {text}" for text in dict.fromkeys(sign.text for sign in suspect.signs)]
 
 
 def _row(one: Contribution, answer: Explanation) -> list[str]:

@@ -86,7 +86,7 @@ def goal_section(summary: Summary) -> GoalSection | None:
         if answer.inflation > 1:
             notes.append(
                 f"Intervals are {percent(answer.inflation - 1)} wider than plain ones, "
-                "which allows for ending as soon as they were narrow enough."
+                "as for any run that may end early."
             )
     if len(looks) == 1:
         notes.append(f"The first look, after {count(looks[0].trials, 'valid trial')}, was the only one.")

@@ -55,7 +55,7 @@ def conditions(goal: Goal, answer: Answer, variables: Mapping[str, Variable]) ->
     if math.isfinite(answer.half_width):
         text += f", ± {percent(answer.half_width)}{at_worst}"
     if answer.inflation > 1:
-        text += f", widened by {answer.inflation:.3g}, since trials ended when it was narrow enough"
+        text += f", widened by {answer.inflation:.3g}, as for any run that may end early"
     still = standing_still(answer, goal, variables)
     return f"{text}; at {still}" if still else text
 

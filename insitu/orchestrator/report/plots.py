@@ -85,6 +85,7 @@ def _check(summary: Summary, variables: Mapping[str, Variable]) -> dict[str, Jso
                     "achieved": achieved,
                     "verdict": level.verdict.value,
                     "bound": percent(level.bound_share),
+                    "known": percent(level.uncertainty / abs(level.requested)),
                 }
             )
     return {

@@ -78,8 +78,12 @@ class LevelSummary:
         asked for.
     worst_held
         The worst of those that were held.
+    untold
+        How many of those that were missed bound too briefly to tell what they came to.
+    widest_held
+        The largest uncertainty of one that was held, as a share of it; ``None`` where none was.
     least_slack, most_slack
-        Of what the subject used where the cap never bound; ``None`` where it always did.
+        Of what the subject used where the cap hardly mattered; ``None`` where it always did.
     """
 
     variable: str
@@ -89,6 +93,8 @@ class LevelSummary:
     worst: float | None
     median: float | None
     worst_held: float | None
+    untold: int = 0
+    widest_held: float | None = None
     least_slack: float | None = None
     most_slack: float | None = None
 
@@ -142,13 +148,18 @@ class Summary:
     facts: tuple[Fact, ...]
 
     @property
+    def widest_held(self) -> float:
+        """The largest uncertainty of a level that was held, as a share of it."""
+        return max((level.widest_held for level in self.levels if level.widest_held is not None), default=0.0)
+
+    @property
     def outcome_variable(self) -> Variable:
         """The variable that the law gives."""
         return next(variable for variable in self.variables if variable.name == self.outcome)
 
 
 def deviation(level: LevelRecord) -> float | None:
-    """Relative deviation of an achieved level; ``None`` where nothing was asked for, or the cap never bound."""
+    """Relative deviation of an achieved level; ``None`` where there is none, or a cap hardly mattered."""
     if (
         level.achieved is None
         or level.verdict is LevelVerdict.SLACK
@@ -267,7 +278,8 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
             continue
         judged = [level for level in levels if level.verdict in (LevelVerdict.HELD, LevelVerdict.MISSED)]
         deviations = [d for d in map(deviation, judged) if d is not None]
-        held = [d for d in (deviation(level) for level in judged if level.verdict is LevelVerdict.HELD) if d]
+        known = [level for level in judged if level.verdict is LevelVerdict.HELD and level.requested]
+        held = [d for d in map(deviation, known) if d is not None]
         used = [
             level.achieved
             for level in levels
@@ -284,6 +296,8 @@ def _level_summaries(trials: Sequence[StoredTrial]) -> tuple[LevelSummary, ...]:
                 worst=max(deviations, key=abs) if deviations else None,
                 median=statistics.median(map(abs, deviations)) if deviations else None,
                 worst_held=max(held, key=abs) if held else None,
+                untold=sum(level.verdict is LevelVerdict.MISSED and level.achieved is None for level in levels),
+                widest_held=max((level.uncertainty / abs(level.requested) for level in known), default=None),
                 least_slack=min(used, default=None),
                 most_slack=max(used, default=None),
             )
@@ -392,7 +406,9 @@ def _levels_reason(levels: Sequence[LevelSummary]) -> Reason:
     off = [f"{verdicts[name]} {name}" for name in ("missed", "disturbed") if verdicts.get(name)]
     worst = [abs(summary.worst_held) for summary in levels if summary.worst_held is not None]
     text = f"{verdicts.get('held', 0)} of {count(asked, 'intervention')} held"
-    text += f", {verdicts['slack']} slack (the cap never bound)" if verdicts.get("slack") else ""
+    text += f", {verdicts['slack']} slack (the cap hardly mattered)" if verdicts.get("slack") else ""
     text += f", {join(off)}" if off else ""
+    untold = sum(summary.untold for summary in levels)
+    text += f"; {untold} bound too briefly to tell" if untold else ""
     text += f"; levels that were held are at most {percent(max(worst))} off." if worst else "."
     return Reason(Standing.WARNING if off else Standing.GOOD, "Levels", text)

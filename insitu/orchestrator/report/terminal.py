@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from insitu.orchestrator.report.console import PlainConsole
 from insitu.orchestrator.report.endings import ending_label
 from insitu.orchestrator.report.goal_section import GoalSection, goal_section
 from insitu.orchestrator.report.summary import LevelSummary, Standing, Summary
@@ -37,7 +38,7 @@ def print_summary(summary: Summary, console: Console | None = None, *, ending: b
     ending
         Whether to say how the run ended and what to do next; else somebody else does.
     """
-    (console or Console()).print(render_summary(summary, ending=ending))
+    (console or PlainConsole()).print(render_summary(summary, ending=ending))
 
 
 def render_summary(summary: Summary, *, ending: bool = True) -> RenderableType:

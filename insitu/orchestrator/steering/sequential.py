@@ -9,8 +9,15 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from insitu.orchestrator.design.asked import depends_on_any
 from insitu.orchestrator.design.looks import Looks, planned_looks
-from insitu.orchestrator.design.sequential import batch_size, first_batch_size, out_of_reach, plan_batch
+from insitu.orchestrator.design.sequential import (
+    batch_size,
+    first_batch_size,
+    never_told,
+    out_of_reach,
+    plan_batch,
+)
 from insitu.orchestrator.design.situation import Situation
 from insitu.orchestrator.design.stopping import Look, Ruling, Stop, judge
 from insitu.orchestrator.report.course import Looked
@@ -71,10 +78,31 @@ class SequentialSteering:
             return Step(outcome=self._out_of_budget(stored, "trials"))
         knowledge = self._knowledge(stored)
         situation = knowledge.situation(self.plan, given_up(stored), by_time=self.plan.budget.trials is None)
-        if mixed := out_of_reach(situation):
-            return Step(outcome=unidentifiable(mixed))
+        if (hopeless := self._hopeless(knowledge, situation)) is not None:
+            return Step(outcome=hopeless)
         batch = self._next_batch(knowledge, situation, room, ledger.free_number)
         return Step(batch, pause_s=pause_after(ledger.disturbed_in_a_row), note=self._note(len(batch)))
+
+    def _hopeless(self, knowledge: Knowledge, situation: Situation) -> Outcome | None:
+        """That no further trial helps: with the goal's numbers, or with a law on the way to them."""
+        if mixed := out_of_reach(situation):
+            return unidentifiable(mixed)
+        if knowledge.valid < first_batch_size(knowledge.composite):
+            return None
+        if knowledge.fits:
+            return self._indifferent(knowledge)
+        # what is measured has varied by itself by now, so that more trials of the same kind add nothing
+        mixed = never_told(situation)
+        why = f"a law that {self.goal.outcome} needs cannot be fitted"
+        return unidentifiable(mixed, why) if mixed else None
+
+    def _indifferent(self, knowledge: Knowledge) -> Outcome | None:
+        """That at the levels which the machine gave, the goal's numbers do not depend on any parameter."""
+        if not knowledge.target.wanted or depends_on_any(knowledge.target):
+            return None
+        text = f"at the levels of the trials, what the goal asks of {self.goal.outcome} depends on no parameter"
+        remedy = "set what could not be set here, or ask at other levels; the report says which there were"
+        return Outcome(Ending.UNIDENTIFIABLE, text, remedy)
 
     def _note(self, further: int) -> str:
         if not self._looks:
@@ -182,12 +210,18 @@ def given_up(stored: Sequence[StoredTrial]) -> Mapping[str, frozenset[float]]:
     return {name: frozenset(level for one, level in hopeless if one == name) for name in names}
 
 
-def unidentifiable(mixed: Sequence[str]) -> Outcome:
-    """That no trial tells some parameters apart."""
+def unidentifiable(mixed: Sequence[str], why: str = "") -> Outcome:
+    """That no trial tells some parameters apart.
+
+    Parameters
+    ----------
+    why
+        What that prevents, if it is not the goal that needs each of them.
+    """
     which = " and ".join(mixed)
-    text = f"no trial that the plan allows tells {which} apart, and the goal needs them"
-    if len(mixed) == 1:
-        text = f"no trial that the plan allows tells {which}, and the goal needs it"
+    why = why or f"the goal needs {'it' if len(mixed) == 1 else 'them'}"
+    apart = "" if len(mixed) == 1 else " apart"
+    text = f"no trial that the plan allows tells {which}{apart}, and {why}"
     remedy = "allow further levels, or set what could not be set here; the report says which"
     return Outcome(Ending.UNIDENTIFIABLE, text, remedy)
 

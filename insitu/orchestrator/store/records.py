@@ -29,9 +29,9 @@ class LevelVerdict(StrEnum):
     HELD = "held"
     """The cap bound, and the achieved level is within tolerance."""
     SLACK = "slack"
-    """The cap never bound: without effect, not missed."""
+    """The cap never bound, or hardly and too briefly to tell: without effect, not missed."""
     MISSED = "missed"
-    """The cap bound, and the achieved level is outside tolerance."""
+    """The cap bound, and nothing shows that its level was reached: it is outside tolerance, or cannot be told."""
     DISTURBED = "disturbed"
     """The subject got less than its cap because others took the resource."""
     UNSET = "unset"
@@ -95,7 +95,7 @@ class LevelRecord:
         Base units; infinity where nothing was asked for.
     achieved
         Rate over the time in which the cap bound; where it did not, the rate over the time in which the
-        resource was in use; ``None`` where it was never in use.
+        resource was in use; ``None`` where it was never in use, or where the cap bound too briefly to tell.
     bound_share
         Share of the trial's wall time in which the cap bound, 0 to 1.
     uncertainty

@@ -14,7 +14,9 @@ It can be moved, zipped, and read while a run executes. Nothing in it is execute
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -24,6 +26,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from insitu.injectors.contract import RUN_ID
+from insitu.orchestrator.plan.priors import MAX_BYTES
+from insitu.orchestrator.plan.regular_file import read_regular
 from insitu.orchestrator.store import beginning, database, reading, refusals
 from insitu.orchestrator.store.encoding import (
     EVENT_COLUMNS,
@@ -272,6 +277,20 @@ class RunStore:
     # files
 
     @property
+    def run_id(self) -> str:
+        """What everything that this run makes on a node is named after.
+
+        Raises
+        ------
+        InputError
+            If the fact is missing or is no such name.
+        """
+        found = self.meta().get("run_id")
+        if not isinstance(found, str) or re.fullmatch(RUN_ID, found) is None:
+            raise database.corrupted(self.directory, "its run_id is none")
+        return found
+
+    @property
     def plan_source(self) -> str:
         """The plan as submitted."""
         return self._text("plan.yaml")
@@ -289,7 +308,10 @@ class RunStore:
 
     def _text(self, name: str) -> str:
         try:
-            return (self.directory / name).read_text(encoding="utf-8")
+            content = read_regular(self.directory / name, MAX_BYTES, follow=False)
+            if len(content) > MAX_BYTES:
+                raise OSError(errno.EFBIG, "it is too large to be of a run")
+            return content.decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise refusals.not_readable(self.directory / name, error) from error
 

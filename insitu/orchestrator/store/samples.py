@@ -94,6 +94,8 @@ def read_samples(path: Path) -> dict[str, npt.NDArray[np.float64]]:
     import pyarrow.parquet as pq
 
     try:
+        if not Path(path).is_file():
+            raise ValueError("it is missing, or not a regular file")
         table = pq.ParquetFile(Path(path)).read()
         if TIME not in table.column_names:
             raise ValueError(f"it has no column {TIME}")

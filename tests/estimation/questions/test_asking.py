@@ -15,6 +15,7 @@ from insitu.orchestrator.estimation.questions.asking import draw, effect, elasti
 from insitu.orchestrator.estimation.questions.fidelity import Grade
 from insitu.orchestrator.estimation.questions.model import FittedModel
 from insitu.orchestrator.estimation.questions.support import Place
+from insitu.orchestrator.report.answers import effect_answer_text
 from tests.estimation.chains import (
     CHAIN,
     NATURAL_CORES,
@@ -126,6 +127,31 @@ def test_an_effect_goes_by_every_path(model: FittedModel) -> None:
     assert direct.change < 0
 
 
+DETOUR = CHAIN.replace("c + a * size / rate + b * work / cores", "c + b * work / cores")
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "at", "through", "direct"),
+    [
+        (CHAIN, "size", {}, ("work",), True),
+        (CHAIN, "size", {"work": 0.4}, (), True),
+        (CHAIN, "cores", {}, (), True),
+        (CHAIN, "work", {}, (), True),
+        (DETOUR, "size", {}, ("work",), False),
+        (DETOUR, "cores", {}, (), True),
+    ],
+)
+def test_an_effect_names_what_lies_on_its_paths(
+    tmp_path: Path, text: str, cause: str, at: dict[str, float], through: tuple[str, ...], direct: bool
+) -> None:
+    model = fitted(blueprint_of(text, tmp_path), chain_trials(np.random.default_rng(5), 60))
+    answer = effect(model, cause, "runtime", rng(), at=at)
+    assert (answer.through, answer.direct) == (through, direct)
+    words = effect_answer_text(answer)
+    assert ("by way of work" in words) is bool(through)
+    assert ("by way of work, too" in words) is bool(through and direct)
+
+
 def test_an_effect_by_one_law_is_the_contrast(model: FittedModel) -> None:
     answer = effect(model, "size", "work", rng(), low=8e6, high=16e6)
     law = model.laws["work"]
@@ -144,6 +170,17 @@ def test_an_elasticity_is_the_logarithmic_slope(model: FittedModel) -> None:
     assert through.high - through.low < 0.1
     falling = elasticity(model, "cores", "runtime", at, rng())
     assert falling.low < -work_of(12e6) / 0.5 / runtime_of(12e6, 15e6, 0.5) < falling.high
+
+
+@pytest.mark.parametrize("at", [{}, {"cores": math.inf}, {"cores": 2 * NATURAL_CORES}])
+def test_a_cap_that_does_not_bind_has_no_elasticity(model: FittedModel, at: dict[str, float]) -> None:
+    """One percent more of it changes nothing, as a prediction says, and one percent less does."""
+    with pytest.raises(InputError, match=r"one percent more cores is without effect: .* 0\.95 core") as caught:
+        elasticity(model, "cores", "runtime", {"size": 12e6, **at}, rng())
+    assert caught.value.hint is not None
+    assert "cores=<level> below that" in caught.value.hint
+    below = elasticity(model, "cores", "runtime", {"size": 12e6, "cores": 0.99 * NATURAL_CORES}, rng())
+    assert below.high < 0
 
 
 def test_fidelity_says_where_the_question_lies(model: FittedModel) -> None:
@@ -186,6 +223,11 @@ def test_questions_that_mean_nothing_are_refused(model: FittedModel) -> None:
         whatif(model, "runtime", {"siz": 1.0}, rng())
     with pytest.raises(InputError, match="cores is the cause"):
         effect(model, "cores", "runtime", rng(), at={"cores": 0.5})
+    with pytest.raises(InputError, match=r"two levels of cores, and both are 0\.4 core") as caught:
+        effect(model, "cores", "runtime", rng(), low=0.4, high=0.4)
+    assert caught.value.hint == "give two that differ"
+    with pytest.raises(InputError, match="both are unlimited"):
+        effect(model, "cores", "runtime", rng(), low=math.inf, high=math.inf)
     with pytest.raises(InputError, match="not a number"):
         whatif(model, "runtime", {"cores": math.nan}, rng())
     with pytest.raises(InputError, match="not between 0 and 1"):

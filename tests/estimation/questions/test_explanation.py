@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from insitu.orchestrator.errors import InputError
 from insitu.orchestrator.estimation.questions.abduction import find_trial
 from insitu.orchestrator.estimation.questions.explanation import Explanation, Part, explain
 from insitu.orchestrator.estimation.questions.model import FittedModel
+from insitu.orchestrator.estimation.questions.slowness import beyond_law
+from insitu.orchestrator.estimation.suspects.blame import SLOW_SHARE
+from insitu.orchestrator.estimation.suspects.usual import Reading, compare
+from insitu.orchestrator.report.explanations import explanation_text
 from insitu.orchestrator.store.records import StoredTrial
 from tests.estimation.chains import CHAIN, blueprint_of, chain_trials, fitted
 
@@ -124,3 +129,60 @@ def test_what_was_not_measured_on_the_way_is_unexplained(
     assert answer.unmeasured == ("work",)
     assert answer.observed == runtime
     assert sum(one.amount for one in answer.contributions) == pytest.approx(runtime - answer.expected, abs=1e-9)
+
+
+def crowded(trial: StoredTrial, factor: float, *, busy: bool) -> StoredTrial:
+    """The trial with another runtime, and with others computing beside it or not."""
+    assert trial.record is not None
+    measured = dict(trial.record.measurements)
+    measured["wall_time"] *= factor
+    measured |= {"cpu_pressure": 0.6 if busy else 0.01, "io_pressure": 0.0}
+    host = {"other_cores": 1.5 if busy else 0.02, "kernel_cores": 0.05, "held_bytes": 5e9 if busy else 1e9}
+    return replace(trial, record=replace(trial.record, measurements=measured, host=host))
+
+
+def test_a_trial_that_its_law_expects_to_be_so_slow_has_no_suspects(tmp_path: Path) -> None:
+    """Others computed beside it, and took nothing from it that the law could miss."""
+    calm = [crowded(one, 1.0, busy=False) for one in chain_trials(np.random.default_rng(6), 60, noise_s=0.01)]
+    found = blueprint_of(CHAIN, tmp_path)
+    for factor, blamed in ((1.4, True), (0.9, False)):
+        trials = (*calm[:6], crowded(calm[6], factor, busy=True), *calm[7:])
+        answer = why(fitted(found, trials), trials, 7)
+        assert answer.compared
+        assert bool(answer.suspects) is blamed
+
+
+def test_a_measurement_that_tells_two_symptoms_is_told_once(tmp_path: Path) -> None:
+    calm = [crowded(one, 1.0, busy=False) for one in chain_trials(np.random.default_rng(6), 60, noise_s=0.01)]
+    trials = (*calm[:6], crowded(calm[6], 1.4, busy=True), *calm[7:])
+    answer = why(fitted(blueprint_of(CHAIN, tmp_path), trials), trials, 7)
+    both = next(one for one in answer.suspects if len({sign.text for sign in one.signs}) < len(one.signs))
+    text = explanation_text(replace(answer, suspects=(both,)))
+    assert text.count("all processes of the host held") == 1
+
+
+def test_the_law_decides_where_what_is_usual_errs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Were all that is usual a tenth of what it is, a trial as its law expects it would still not be accused."""
+    monkeypatch.setattr("insitu.orchestrator.estimation.questions.explanation.compare", a_tenth)
+    calm = [crowded(one, 1.0, busy=False) for one in chain_trials(np.random.default_rng(6), 60, noise_s=0.01)]
+    model = fitted(blueprint_of(CHAIN, tmp_path), tuple(calm))
+    numbers = range(1, 13)
+    slow = [beyond_law(model, "runtime", calm[number - 1], calm) for number in numbers]
+    accused = [bool(why(model, tuple(calm), number).suspects) for number in numbers]
+    assert any(one < SLOW_SHARE for one in slow)
+    assert not any(blamed for blamed, share in zip(accused, slow, strict=True) if share < SLOW_SHARE)
+
+
+def a_tenth(trial: StoredTrial, others: Sequence[StoredTrial]) -> dict[str, Reading]:
+    found = compare(trial, others)
+    return {name: replace(one, usual=one.usual / 10, score=30.0) for name, one in found.items()}
+
+
+def test_too_few_trials_like_it_are_said_to_be_so(tmp_path: Path) -> None:
+    trials = [crowded(one, 1.0, busy=False) for one in chain_trials(np.random.default_rng(6), 30)]
+    baseline = next(one for one in trials if one.planned.baseline)
+    kept = tuple(one for one in trials if one is baseline or not one.planned.baseline)
+    model = fitted(blueprint_of(CHAIN, tmp_path), kept)
+    answer = why(model, kept, baseline.planned.trial)
+    assert (answer.suspects, answer.odd, answer.compared) == ((), (), False)
+    assert "what is usual at its levels is not known" in explanation_text(answer)

@@ -7,7 +7,7 @@ answered by draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,9 +26,9 @@ from insitu.orchestrator.estimation.questions.columns import shape_for
 from insitu.orchestrator.estimation.questions.fidelity import Fidelity, judge
 from insitu.orchestrator.estimation.questions.model import FittedModel
 from insitu.orchestrator.estimation.questions.queries import Effect, Prediction
-from insitu.orchestrator.estimation.questions.question import Question, check_names, pose
+from insitu.orchestrator.estimation.questions.question import Question, check_names, pose, used_anyhow
 from insitu.orchestrator.estimation.questions.simulation import draw_parameters, has_residuals, simulate
-from insitu.orchestrator.estimation.questions.support import refuse
+from insitu.orchestrator.estimation.questions.support import SLACK, refuse
 
 FEWEST_DRAWS = 1000
 SHOWN_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -173,7 +173,8 @@ def effect(
     NotIdentified
         If a law that is needed could not be fitted.
     InputError
-        If a name or a level is not what it should be, or the effect is one of a variable on itself.
+        If a name or a level is not what it should be, the effect is one of a variable on itself, or the two levels
+        are one.
     """
     _check_numbers((), draws)
     others = dict(at or {})
@@ -181,6 +182,11 @@ def effect(
     if low is None or high is None:
         ends = _tried_ends(model, cause, outcome)
         low, high = ends[0] if low is None else low, ends[1] if high is None else high
+    if low == high:
+        shown = model.variable(cause).spell(low)
+        raise InputError(
+            f"an effect lies between two levels of {cause}, and both are {shown}", hint="give two that differ"
+        )
     levels = (low, high)
     first, second = (pose(model, outcome, {**others, cause: level}, extrapolate=True) for level in levels)
     refuse((*first.outside, *second.outside), extrapolate=extrapolate)
@@ -190,6 +196,7 @@ def effect(
     else:
         change = contrast_by_draws(first, second, draws or DRAWS, rng, confidence)
     half = (change.high - change.low) / 2
+    between = _on_the_way(model, cause, outcome, others)
     return Effect(
         cause=cause,
         cause_unit=model.units[cause],
@@ -207,7 +214,8 @@ def effect(
         defaults=first.defaults,
         extrapolated=tuple(dict.fromkeys((*first.outside, *second.outside))),
         slack=tuple(dict.fromkeys((*first.slack, *second.slack))),
-        through=tuple(one.variable for one in first.through[:-1]),
+        through=tuple(one.variable for one in first.through[:-1] if one.variable in between),
+        direct=cause in first.through[-1].law.parents,
         words=model.words,
         fidelity=judge(model, first.through, (*first.supports(), *second.supports())),
     )
@@ -237,7 +245,8 @@ def elasticity(
         If a law that is needed could not be fitted.
     InputError
         As for `effect`; or if the cause does not stand at a finite level above zero, or the outcome's mean not
-        above zero, where there is no elasticity.
+        above zero, where there is no elasticity; or if it is a cap that does not bind, of which one percent more
+        is without effect, and one percent less is not.
     """
     others = {name: level for name, level in at.items() if name != cause}
     _check_cause(model, cause, outcome, others)
@@ -247,6 +256,7 @@ def elasticity(
     standing = at if cause in at else {**at, cause: pose(model, outcome, at, extrapolate=True).everywhere[cause]}
     question = pose(model, outcome, standing, extrapolate=extrapolate)
     level = question.levels[cause]
+    _refuse_free(model, question, cause, asked=cause in at)
     if not (math.isfinite(level) and level > 0):
         raise InputError(
             f"{cause} has to stand at a finite level above zero to grow by one percent",
@@ -308,6 +318,24 @@ def _tried_ends(model: FittedModel, cause: str, outcome: str) -> tuple[float, fl
         )
     span = spans[-1]
     return (span.requested[0], span.requested[-1]) if len(span.requested) > 1 else (span.low, span.high)
+
+
+def _refuse_free(model: FittedModel, question: Question, cause: str, *, asked: bool) -> None:
+    """Refuse to let a cap grow that stands at what the subject uses anyhow, or above it."""
+    used = used_anyhow(model, question.through, cause)
+    if used is None or not math.isfinite(used) or (asked and question.levels[cause] < used * (1 - SLACK)):
+        return
+    shown = model.variable(cause).spell(used)
+    raise InputError(
+        f"one percent more {cause} is without effect: its cap is not below what the subject uses anyhow, {shown}",
+        hint=f"ask where the cap binds, with --at {cause}=<level> below that",
+    )
+
+
+def _on_the_way(model: FittedModel, cause: str, outcome: str, others: Iterable[str]) -> frozenset[str]:
+    """Variables on directed paths from a cause to an outcome, where the question holds others in place."""
+    graph = model.blueprint.do({cause, *others})
+    return frozenset(one for one in graph.ancestors(outcome) if cause in graph.ancestors(one))
 
 
 def _units(model: FittedModel, question: Question) -> dict[str, str]:

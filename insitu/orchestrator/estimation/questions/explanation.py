@@ -18,7 +18,8 @@ from insitu.orchestrator.estimation.questions.model import FittedModel
 from insitu.orchestrator.estimation.questions.question import Question, pose
 from insitu.orchestrator.estimation.questions.shapley import EXACT_UP_TO, Coalitions, Shares, shapley_values
 from insitu.orchestrator.estimation.questions.simulation import draw_parameters, mean_of
-from insitu.orchestrator.estimation.suspects.blame import Suspect, suspects_of
+from insitu.orchestrator.estimation.questions.slowness import beyond_law
+from insitu.orchestrator.estimation.suspects.blame import SLOW_SHARE, Suspect, suspects_of
 from insitu.orchestrator.estimation.suspects.usual import Reading, compare
 from insitu.orchestrator.store.records import StoredTrial, TrialState
 
@@ -87,6 +88,8 @@ class Explanation:
         Causes outside the model that what was measured speaks for, likeliest first.
     odd
         Measurements that stand out against the other trials, the oddest first.
+    compared
+        Whether enough other trials are like it to say what is usual; else there are neither suspects nor odd ones.
     unmeasured
         Variables on the way that were not measured in the trial: what they did beyond their laws is unexplained.
     """
@@ -105,6 +108,7 @@ class Explanation:
     exact: bool
     suspects: tuple[Suspect, ...]
     odd: tuple[Reading, ...]
+    compared: bool
     unmeasured: tuple[str, ...]
     baseline: dict[str, float]
     units: dict[str, str]
@@ -182,8 +186,9 @@ def explain(
         difference_high=difference.high,
         contributions=_contributions(model, game, shares, confidence),
         exact=shares.exact,
-        suspects=suspects_of(trials, readings, model.blueprint.variables),
+        suspects=_suspects(model, found, trials, outcome, readings),
         odd=_odd(readings, model.blueprint.variables[outcome].source),
+        compared=bool(readings),
         unmeasured=tuple(one.variable for one in reference.through if one.variable not in known),
         baseline=reference.levels,
         units={name: model.units[name] for name in reference.everywhere},
@@ -211,6 +216,20 @@ def _contributions(model: FittedModel, game: _Game, shares: Shares, confidence: 
             )
         )
     return tuple(sorted(found, key=lambda one: -abs(one.amount)))
+
+
+def _suspects(
+    model: FittedModel,
+    found: FoundTrial,
+    trials: Sequence[StoredTrial],
+    outcome: str,
+    readings: Mapping[str, Reading],
+) -> tuple[Suspect, ...]:
+    """What may have slowed the trial; nothing where its law says that it was not slow."""
+    timed = model.blueprint.variables[outcome].source == "wall_time"
+    if timed and beyond_law(model, outcome, found.trial, trials) < SLOW_SHARE:
+        return ()
+    return suspects_of(trials, readings, model.blueprint.variables)
 
 
 def _odd(readings: Mapping[str, Reading], own: str | None) -> tuple[Reading, ...]:

@@ -116,7 +116,9 @@ class Effect:
     slack
         Caps that are above what the subject uses anyhow, in words.
     through
-        Measured variables by whose laws the effect goes, too.
+        Measured variables on paths from the cause to the outcome, causes before effects.
+    direct
+        Whether the outcome's own law has the cause, too.
     words
         Of variables with categories: what their numbers stand for.
     fidelity
@@ -140,6 +142,7 @@ class Effect:
     extrapolated: tuple[str, ...] = ()
     slack: tuple[str, ...] = ()
     through: tuple[str, ...] = ()
+    direct: bool = True
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fidelity: Fidelity | None = None
 

@@ -212,10 +212,26 @@ def _standing(laws: Iterable[FittedLaw], name: str) -> float | None:
     return found
 
 
+def _span_of(through: Sequence[FittedLaw], name: str) -> SupportRange | None:
+    """Where a variable has data; the last law that knows it decides."""
+    return next((span for one in reversed(through) for span in one.fit.support if span.variable == name), None)
+
+
+def used_anyhow(model: FittedModel, through: Sequence[FittedLaw], name: str) -> float | None:
+    """How much of what a variable caps the subject uses where nothing caps it; ``None`` of all that is no cap."""
+    support = _span_of(through, name)
+    return support.natural if support is not None and _is_cap(model, name) else None
+
+
+def _is_cap(model: FittedModel, name: str) -> bool:
+    variable = model.blueprint.variables[name]
+    return variable.role is Role.SET and variable.rest == math.inf
+
+
 def _level(
     model: FittedModel, through: Sequence[FittedLaw], name: str, do: Mapping[str, float], slack: list[str]
 ) -> float:
-    support = next((span for one in reversed(through) for span in one.fit.support if span.variable == name), None)
+    support = _span_of(through, name)
     if name in do:
         return resolve(model, support, name, do[name], slack)
     standing = _standing(through, name)
@@ -241,10 +257,9 @@ def resolve(model: FittedModel, support: SupportRange | None, name: str, level: 
         return level
     if math.isinf(level) and level > 0:
         return natural
-    variable = model.blueprint.variables[name]
-    is_cap = variable.role is Role.SET and variable.rest == math.inf
-    if is_cap and level > natural * (1 + SLACK):
-        asked, used = (format_quantity(one, variable.unit) for one in (level, natural))
+    if _is_cap(model, name) and level > natural * (1 + SLACK):
+        unit = model.blueprint.variables[name].unit
+        asked, used = (format_quantity(one, unit) for one in (level, natural))
         slack.append(f"a cap of {name} at {asked} is above what the subject uses anyhow, {used}")
         return natural
     return level

@@ -71,8 +71,11 @@ class Suspect:
 _NONE = 0.03
 """How often a symptom is there by chance."""
 _PRIOR_NONE = 0.4
-_SLOW_SHARE = 0.03
-"""Share of the usual time from which on a trial took longer at all; what is chance, the symptoms tell."""
+SLOW_SHARE = 0.03
+"""Share of the usual time, or of what its law expects, from which on a trial took longer at all.
+
+What is chance, the symptoms tell.
+"""
 _LEAST = 0.05
 """Probability from which on a cause is named."""
 _THERE, _TELLING = 0.5, 3.0
@@ -166,7 +169,7 @@ def suspects_of(
     """
     signs = signs_of(readings)
     slower = readings.get("wall_time")
-    if slower is None or slower.excess < _SLOW_SHARE * slower.usual:
+    if slower is None or slower.excess < SLOW_SHARE * slower.usual:
         return ()
     table = _corrected(trials, variables)
     weights = {cause: (1 - _PRIOR_NONE) / len(Cause) * _likelihood(signs, table[cause]) for cause in Cause}

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from insitu.orchestrator.causal.expression import Array
+from insitu.orchestrator.estimation.suspects.likeness import Likeness, likeness
 from insitu.orchestrator.plan.measurements import MEASUREMENTS
 from insitu.orchestrator.store.records import StoredTrial, TrialRecord, TrialState
 
@@ -30,7 +31,6 @@ _STOCKS = ("host.held_bytes",)
 _NEAREST = 7
 """Trials next in time that show how a stock has changed since."""
 _ROUNDS, _HUBER = 10, 1.345
-_TRIALS_PER_COLUMN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +109,16 @@ def compare(trial: StoredTrial, others: Sequence[StoredTrial]) -> dict[str, Read
     Returns
     -------
     dict
-        By name; empty where there are too few trials to compare with.
+        By name; without those of which it is not known what is usual, as there are too few trials like it.
 
     Notes
     -----
-    Usual is the median of the trials with the same assignment, if there are three of them. Else it is a linear
-    function of the levels that were asked for, of their reciprocals (by which a cap acts) and of the products of
-    both, fitted to all trials so that those far off count less (Huber). Spread is the median absolute deviation
-    from it, relative to its size. What the whole host holds changes as other programs come and go: there the
-    median of what is left by the seven trials nearest in time is taken off, too.
+    Usual is the median of the trials at the same levels, if there are three of them. Else it is a linear function
+    of the levels that were asked for, of their reciprocals (by which a cap acts) and of the products of both,
+    fitted to all trials so that those far off count less (Huber); but only between levels of other trials, and
+    where these are worth two at the trial's own levels: what is usual is never extrapolated. Spread is the median
+    absolute deviation from it, relative to its size. What the whole host holds changes as other programs come and
+    go: there the median of what is left by the seven trials nearest in time is taken off, too.
     """
     kept = [
         one
@@ -128,8 +129,7 @@ def compare(trial: StoredTrial, others: Sequence[StoredTrial]) -> dict[str, Read
         return {}
     tables = [measured(one.record) for one in kept if one.record is not None]
     here = measured(trial.record)
-    rows = _features([*kept, trial])
-    alike = np.array([one.planned.assignment == trial.planned.assignment for one in kept])
+    like = likeness(trial, kept)
     readings: dict[str, Reading] = {}
     for name in sorted(here, key=lambda name: name != "wall_time"):  # times are compared with it
         column = np.array([table.get(name, math.nan) for table in tables])
@@ -137,7 +137,9 @@ def compare(trial: StoredTrial, others: Sequence[StoredTrial]) -> dict[str, Read
             unit = unit_of(name)
             time_s = readings["wall_time"].usual if "wall_time" in readings else here.get("wall_time", 0.0)
             floor = _FLOORS[unit] if unit in _FLOORS else _FLOOR_SHARE_OF_TIME * time_s
-            expected = _expect(column, alike, rows)
+            expected = _expect(column, like)
+            if expected is None:
+                continue
             if name in _STOCKS:
                 expected = _lately(expected, column, [*kept, trial])
             readings[name] = _reading(name, unit, here[name], column, expected, floor)
@@ -146,7 +148,7 @@ def compare(trial: StoredTrial, others: Sequence[StoredTrial]) -> dict[str, Read
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Expected:
-    """What is usual: in the trial itself, and in each of the others, shape (n,); from so many trials each."""
+    """What is usual: in the trial itself, and in each of the others, shape (n,); worth so many trials like it."""
 
     here: float
     others: Array
@@ -163,14 +165,16 @@ def _reading(name: str, unit: str, value: float, column: Array, expected: _Expec
     return Reading(name, unit, value, expected.here, score, int(known.sum()))
 
 
-def _expect(column: Array, alike: npt.NDArray[np.bool_], rows: Array) -> _Expected:
+def _expect(column: Array, like: Likeness) -> _Expected | None:
     known = np.isfinite(column)
-    same = alike & known
-    fitted = _robust_fit(rows[:-1], column, known)
+    same = like.alike & known
+    values = _robust_fit(like.rows, column, known)
+    others = like.rows @ values
     if same.sum() >= _ENOUGH_ALIKE:
         middle = float(np.median(column[same]))
-        return _Expected(middle, np.where(same, middle, fitted.others), float(same.sum()))
-    return _Expected(float(rows[-1] @ fitted.values), fitted.others, fitted.trials)
+        return _Expected(middle, np.where(same, middle, others), float(same.sum()))
+    worth = like.worth(known)
+    return _Expected(float(like.row @ values), others, worth) if worth else None
 
 
 def _lately(expected: _Expected, column: Array, trials: Sequence[StoredTrial]) -> _Expected:
@@ -187,14 +191,7 @@ def _lately(expected: _Expected, column: Array, trials: Sequence[StoredTrial]) -
     return replace(expected, here=expected.here + changed[-1], others=expected.others + np.array(changed[:-1]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _RobustFit:
-    values: Array
-    others: Array
-    trials: float
-
-
-def _robust_fit(rows: Array, column: Array, known: npt.NDArray[np.bool_]) -> _RobustFit:
+def _robust_fit(rows: Array, column: Array, known: npt.NDArray[np.bool_]) -> Array:
     """Huber's M-estimate by reweighted least squares, from the median."""
     values: Array = np.zeros(rows.shape[1])
     values[0] = float(np.median(column[known]))
@@ -204,33 +201,4 @@ def _robust_fit(rows: Array, column: Array, known: npt.NDArray[np.bool_]) -> _Ro
         weights = np.sqrt(_HUBER * scale / np.maximum(off, _HUBER * scale))
         found = np.linalg.lstsq(rows[known] * weights[:, None], column[known] * weights, rcond=1e-9)[0]
         values = np.asarray(found, dtype=np.float64)
-    return _RobustFit(values, rows @ values, float(known.sum() / rows.shape[1]))
-
-
-def _features(trials: Sequence[StoredTrial]) -> Array:
-    """What may be usual depends on: the levels that were asked for; a row per trial, none that adds nothing."""
-    assignments = [one.planned.assignment.as_dict() for one in trials]
-    names = sorted({name for one in assignments for name in one})
-    columns = [np.ones(len(trials))]
-    mains = []
-    for name in names:
-        levels = np.array([one.get(name, math.nan) for one in assignments])
-        if np.isnan(levels).any():
-            continue
-        mains += [one for one in _shapes(levels) if np.ptp(one) > 0]
-    products = [first * second for index, first in enumerate(mains) for second in mains[index + 1 :]]
-    for one in [*mains, *products]:
-        if len(columns) + 1 > (len(trials) - 1) / _TRIALS_PER_COLUMN:
-            break
-        scaled = (one - one.mean()) / one.std() if one.std() > 0 else one * 0
-        together = np.column_stack([*columns, scaled])
-        if np.linalg.matrix_rank(together[:-1], tol=1e-6) == together.shape[1]:
-            columns.append(scaled)
-    return np.column_stack(columns)
-
-
-def _shapes(levels: Array) -> list[Array]:
-    """A level by itself, and its reciprocal; where some are unlimited or zero only one of them can be."""
-    if np.isinf(levels).any():
-        return [1 / levels]
-    return [levels] if (levels == 0).any() else [levels, 1 / levels]
+    return values

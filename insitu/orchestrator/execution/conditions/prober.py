@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from insitu.orchestrator.execution.conditions.probing import Answer, Order, encode
 from insitu.orchestrator.execution.sandbox import kernel
 from insitu.orchestrator.plan.types import Probe
+from insitu.orchestrator.printable import printable
 
 _MOST_SAID = 2000
 
@@ -135,7 +136,7 @@ class _Prober:
             if current.said < 0 or not self._listen(current):
                 break
         lines = self._said.decode(errors="replace").strip().splitlines()
-        return lines[-1][:300] if lines else ""
+        return printable(lines[-1][:300]) if lines else ""
 
     def _conclude(self, running: _Running, problem: str) -> None:
         self._tell(problem)

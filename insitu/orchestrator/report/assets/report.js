@@ -117,7 +117,7 @@
         mode: "markers", name: verdict, x: marks.map((m) => m.off),
         y: marks.map((m) => { const n = seen.get(m.cell) || 0; seen.set(m.cell, n + 1); return row.get(m.cell) + ((n * 0.618) % 1 - .5) * .5; }),
         marker: { symbol: verdicts[verdict][1], size: 9, color: color(verdicts[verdict][0]), opacity: .85, line: { width: verdict === "held" ? 0 : 2, color: color(verdicts[verdict][0]) } },
-        text: marks.map((m) => "trial " + m.trial + ": " + escape(m.cell) + "<br>achieved " + escape(m.achieved) + ", bound for " + escape(m.bound)),
+        text: marks.map((m) => "trial " + m.trial + ": " + escape(m.cell) + "<br>achieved " + escape(m.achieved) + ", known to ± " + escape(m.known) + "<br>bound for " + escape(m.bound)),
         hovertemplate: "%{text}<br>%{x:+.2f} %<extra>" + verdict + "</extra>",
       };
     });
