@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from experiments.benchmarks.claims import Claim
@@ -23,6 +24,7 @@ from insitu.injectors.actuator import Host
 from insitu.injectors.anomalies.actuator import LoadActuator
 from insitu.injectors.anomalies.levels import How
 from insitu.injectors.anomalies.load import Loads
+from insitu.injectors.anomalies.process import die_with_parent
 from insitu.injectors.anomalies.variables import CpuDuty
 from insitu.injectors.contract import Node
 from insitu.injectors.journal import Journal
@@ -31,6 +33,8 @@ from insitu.orchestrator.execution import host
 DUTIES = (0.05, 0.2, 0.5, 0.8, 0.95)
 PROCESSES = (1, 2)
 _SETTLE_S, _MEASURED_S = 0.3, 2.0
+_LONGEST_S = 60
+"""Of one level of the peer's, should nobody end it before."""
 _QUIET_CORES = 0.05
 """What others and the hypervisor may take: errors are compared that are a tenth of it."""
 _ROUNDS = 5
@@ -81,11 +85,13 @@ def theirs(here: Node, journal: Journal, name: str) -> Load:
     @contextmanager
     def load(duty: float, processes: int) -> Iterator[Callable[[], float]]:
         with group_here(journal, cgroups.plan_group(here.hierarchies, name, ("cpu", "cpuacct"))) as plan:
-            command = ["stress-ng", "--quiet", "--cpu", str(processes), "--cpu-load", str(round(100 * duty))]
+            command = ["stress-ng", "--quiet", "--timeout", str(_LONGEST_S)]
+            command += ["--cpu", str(processes), "--cpu-load", str(round(100 * duty))]
             process = subprocess.Popen(
                 ["sh", "-c", 'for path; do echo 0 > "$path/cgroup.procs"; done; exec ' + " ".join(command), "sh"]
                 + [str(path) for path in plan.paths],
                 stdout=subprocess.DEVNULL,
+                preexec_fn=partial(die_with_parent, os.getpid()),
             )
             try:
                 yield lambda: _cpu_s(plan)

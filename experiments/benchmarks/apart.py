@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -11,8 +10,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 from experiments.benchmarks.claims import Claim
-
-_PR_SET_PDEATHSIG = 1
+from insitu.injectors.anomalies.process import die_with_parent
 
 Benchmark = Callable[[], list[Claim] | None]
 
@@ -49,9 +47,7 @@ def executed(benchmark: Benchmark) -> list[Claim]:
 def _apart(benchmark: Benchmark, claims: Connection, parent: int) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, lambda *_: None)  # a terminal tells all its processes; one word is enough
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        return
+    die_with_parent(parent, signal.SIGTERM)
     try:
         claims.send(benchmark() or [])
     except KeyboardInterrupt:

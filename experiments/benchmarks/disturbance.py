@@ -7,16 +7,17 @@ time that it took to read, beside the median of trials on the quiet machine.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from experiments.benchmarks import beside
 from experiments.benchmarks.claims import Claim
 from experiments.benchmarks.trials import GUARDS, agent_here, burn, order
 from insitu.orchestrator.execution.agent import NodeAgent
@@ -28,49 +29,26 @@ _BLOB_BYTES = 200_000_000
 _NOTHING = "nothing"
 _SLOWED = 0.05
 """Share of its usual pace that a trial must have lost to count; trials on a quiet machine differ by 1 or 2 %."""
-
-
-def _busy(on_s: float, off_s: float) -> None:
-    """Come and go by the clock, all at the same time: else the breaks of one are when the others work."""
-    while True:
-        into_s = time.monotonic() % (on_s + off_s)
-        if into_s >= on_s:
-            time.sleep(on_s + off_s - into_s)
-
-
-def _read(path: str) -> None:
-    """Read a file over and over, past the page cache."""
-    import mmap
-
-    buffer = mmap.mmap(-1, 1 << 20)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
-    while True:
-        offset = 0
-        while got := os.preadv(descriptor, [buffer], offset):
-            offset += got
+_LONGEST_S = 1800.0
+"""Far above the time that all trials beside one load take."""
 
 
 @contextmanager
 def others(load: str, blob: Path) -> Iterator[None]:
     """A load of somebody else, for as long as the context lasts."""
-    tasks: dict[str, list[tuple[object, tuple[object, ...]]]] = {
+    tasks: dict[str, Sequence[Callable[[], None]]] = {
         _NOTHING: [],
-        "busy loops on all": [(_busy, (1.0, 0.0))] * _CORES,
-        "busy loops that come and go": [(_busy, (0.4, 0.4))] * (2 * _CORES),
-        "a busy loop on one": [(_busy, (1.0, 0.0))] * (_CORES - 1),
-        "a reader of the disk": [(_read, (str(blob),))],
+        "busy loops on all": [beside.burn] * _CORES,
+        "busy loops that come and go": [partial(beside.burn, 0.4, 0.4)] * (2 * _CORES),
+        "a busy loop on one": [beside.burn] * (_CORES - 1),
+        "a reader of the disk": [partial(beside.read, str(blob))],
     }
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=task, args=given, daemon=True) for task, given in tasks[load]]  # type: ignore[arg-type]
-    for process in processes:
-        process.start()
+    processes = [beside.started(task, _LONGEST_S) for task in tasks[load]]
     try:
         time.sleep(0.3 if processes else 0.0)
         yield
     finally:
-        for process in processes:
-            process.kill()
-            process.join()
+        beside.end(processes)
 
 
 @dataclass(frozen=True, slots=True)

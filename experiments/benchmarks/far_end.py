@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from experiments.benchmarks.net_subject import received
+from insitu.injectors.anomalies.process import die_with_parent
 
 _BLOCK = bytes(1 << 18)
 _TICK_S = 0.002
@@ -48,9 +49,11 @@ def far_end() -> Iterator[FarEnd]:
     ):
         port = streams.getsockname()[1]
         datagrams.bind((address, port))
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
+                die_with_parent(parent)
                 threading.Thread(target=_echo, args=(datagrams,), daemon=True).start()
                 while True:
                     connection, _ = streams.accept()

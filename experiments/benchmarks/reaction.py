@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from experiments.benchmarks import beside
 from insitu.injectors.processes import start_time
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.conditions.host_state import HostState
@@ -29,8 +30,8 @@ from insitu.orchestrator.store.records import Assignment, PlannedTrial, TrialSta
 PROMISE_S = 1.0
 ROUNDS = 6
 GUARDS = Guards(trial_timeout_s=60, free_disk_bytes=0)
-_ALLOCATE = "import sys, time; x = bytearray(int(float(sys.argv[1]))); time.sleep(60)"
-_BURN = "while True: pass"
+_LONGEST_S = 60.0
+"""Of what brings a condition about; as long as a trial may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Case:
 
     name: str
     guards: Guards
-    provoke: Callable[[], list[subprocess.Popen[bytes]]]
+    provoke: Callable[[], list[BaseProcess]]
     is_true: Callable[[], bool]
 
 
@@ -51,13 +52,13 @@ def cases(folder: Path) -> list[Case]:
     least = Condition("host.memory.available", Relation.BELOW, available - 1e9)
     crowded = Condition("host.cpu.pressure", Relation.ABOVE, 0.6)
 
-    def allocate() -> list[subprocess.Popen[bytes]]:
-        return [subprocess.Popen([sys.executable, "-c", _ALLOCATE, "2e9"])]
+    def allocate() -> list[BaseProcess]:
+        return [beside.started(partial(beside.allocate, 2_000_000_000), _LONGEST_S)]
 
-    def burn() -> list[subprocess.Popen[bytes]]:
-        return [subprocess.Popen([sys.executable, "-c", _BURN]) for _ in range(3 * (os.cpu_count() or 1))]
+    def burn() -> list[BaseProcess]:
+        return [beside.started(beside.burn, _LONGEST_S) for _ in range(3 * (os.cpu_count() or 1))]
 
-    def raise_flag() -> list[subprocess.Popen[bytes]]:
+    def raise_flag() -> list[BaseProcess]:
         flag.touch()
         return []
 
@@ -77,9 +78,10 @@ def reaction_s(agent: NodeAgent, case: Case, rng: random.Random) -> float:
     order = TrialOrder(
         PlannedTrial(1, 1, Assignment(())), Program(("sleep", "60")), None, (), "cold", (), (), case.guards
     )
-    provoked: list[subprocess.Popen[bytes]] = []
+    provoked: list[BaseProcess] = []
     true_at: list[float] = []
     delay_s = 1.0 + rng.random()
+    ended = threading.Event()
 
     def bring_about() -> None:
         began = time.monotonic()
@@ -88,6 +90,7 @@ def reaction_s(agent: NodeAgent, case: Case, rng: random.Random) -> float:
                 provoked.extend(case.provoke())
             if case.is_true():
                 true_at.append(time.monotonic())
+                ended.wait()  # what this thread has started ends with it
                 return
             time.sleep(0.005)
 
@@ -97,10 +100,9 @@ def reaction_s(agent: NodeAgent, case: Case, rng: random.Random) -> float:
         record = agent.run(order).record
         ended_at = time.monotonic()
     finally:
+        ended.set()
         observer.join()
-        for process in provoked:
-            process.kill()
-            process.wait()
+        beside.end(provoked)
     if record.state is not TrialState.ABORTED or not true_at:
         raise RuntimeError(f"the trial was not aborted: {record.state} {record.reasons}")
     return ended_at - true_at[0]

@@ -4,7 +4,8 @@ Its lease ends with the holder's end (its pipe closes), with the owner's end (th
 started), with that of its keeper (the process that takes the holder's results), when the holder has not renewed
 it for a period (it is stopped, hung or starved), and when a deadline that the holder has set passes. The guard
 then ends the holder, so that it cannot wake up and apply levels to a node that is called clean, and undoes what
-the journal holds.
+the journal holds. When the owner is gone, it goes on with the owner's other journals, whose guards may have been
+killed with it: of all guards of a command and its agents, one is enough.
 
 It is started by `insitu.injectors.lease`, twice removed from the holder, so that nobody who cleans up the
 holder's children ends it, too. Run as ``python -m insitu.injectors.guard``; imports nothing beyond the standard
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from insitu.injectors import journal as journals
 from insitu.injectors import recovery
+from insitu.injectors.errors import ForeignState
 from insitu.injectors.processes import Process
 
 LEASE_S = 2.0
@@ -173,6 +175,22 @@ def undo(journal: Path, owner: Process) -> None:
         pause_s = min(2 * pause_s, 1.0)
 
 
+def undo_others(journal: Path, header: journals.Header) -> None:
+    """Carry out the other journals of the run whose owner is the one that has ended."""
+    with contextlib.suppress(OSError):  # whoever recovers finds them later
+        for path in recovery.journals(journal.parent):
+            if path != journal and header.ownership.owns(path) and _owner_of(path) == header.owner:
+                undo(path, header.owner)
+
+
+def _owner_of(journal: Path) -> Process | None:
+    try:
+        header = journals.read(journal).header
+    except (ForeignState, OSError):  # not ours to read, or gone meanwhile
+        return None
+    return header.owner if header is not None else None
+
+
 def _leave_notice(path: Path, end: End) -> None:
     """Tell the owner, in a folder of its own, why its agent will be found dead."""
     with contextlib.suppress(OSError):  # the folder is gone, and with it whoever would read
@@ -203,6 +221,8 @@ def main() -> None:
     if end in (End.SILENCE, End.DEADLINE, End.KEEPER) and chosen.notice is not None:
         _leave_notice(chosen.notice, end)
     undo(chosen.journal, header.owner)
+    if not header.owner.alive():
+        undo_others(chosen.journal, header)
 
 
 if __name__ == "__main__":

@@ -107,6 +107,19 @@ def test_a_run_killed_after_its_last_trial_gets_its_results(executed: Executed, 
         assert store.meta()["results_written"] is True
 
 
+def test_a_link_out_of_the_run_directory_is_not_followed(executed: Executed, tmp_path: Path) -> None:
+    directory = executed(budget="{trials: 60}", status="running", ending=Ending.COMPLETE)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (directory / "work").symlink_to(elsewhere)
+    refused = resume(directory, tmp_path)
+    assert refused.returncode == 2
+    assert f"{directory}/work is a link, and trials would write where it leads: {elsewhere}" in refused.stderr
+    assert list(elsewhere.iterdir()) == []
+    (directory / "work").unlink()
+    assert resume(directory, tmp_path).returncode == 0
+
+
 @pytest.mark.parametrize("obstacle", ["samples/trial-00010.parquet", "report.html"])
 def test_results_that_could_not_be_written_at_the_end_are_written_by_the_next_resume(
     executed: Executed, tmp_path: Path, obstacle: str

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from insitu.injectors.guard import LEASE_S, End
 from insitu.injectors.journal import Header, Journal, boot_id
 from insitu.injectors.lease import Lease, NoGuard
 from insitu.injectors.processes import Process, start_time
-from insitu.injectors.recovery import Fate, journals, recover_journal
+from insitu.injectors.recovery import Fate, journals, recover_all, recover_journal
 from insitu.injectors.undo import Undo, UndoKind
 from tests.injectors.holder import Holder, guards_of
 
@@ -175,6 +175,49 @@ def test_a_holder_that_is_killed_before_it_could_delete_its_journal_leaves_none(
     assert killed.returncode == -signal.SIGKILL
     wait_for(lambda: not journals(state), within_s=PROMISED_S)
     wait_for(lambda: not guards_of(state))
+
+
+UNGUARDED = f"""
+import os, sys, time
+from pathlib import Path
+from insitu.injectors import journal
+from insitu.injectors.processes import start_time
+from insitu.injectors.state_folder import state_folder
+from insitu.injectors.undo import Undo, UndoKind
+
+pid = os.getpid()
+header = journal.Header({RUN!r}, pid, start_time(pid), journal.boot_id(), "")
+with journal.Journal(state_folder(), header) as one:
+    one.intend([Undo(UndoKind.FOLDER, sys.argv[1])])
+    os.mkdir(sys.argv[1])
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_guard_of_an_agent_undoes_what_its_command_held_that_was_killed_with_its_guard(
+    begin: Begin, state: Path, tmp_path: Path
+) -> None:
+    held = [tmp_path / f"insitu-{RUN}-{name}" for name in ("command", "other")]
+    with ExitStack() as stack:
+        command, other = (
+            stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", UNGUARDED, str(folder)], stdout=subprocess.PIPE, text=True)
+            )
+            for folder in held
+        )
+        for process in (command, other):
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+        one = begin(owner=command.pid)
+        command.kill()
+        wait_for(lambda: not held[0].exists() and len(journals(state)) == 1, within_s=PROMISED_S)
+        assert one.left() == []
+        wait_for(lambda: not guards_of(state))
+        assert held[1].exists()  # of a command that lives, which executes a copy of the run
+        assert other.poll() is None
+    assert [outcome.fate for outcome in recover_all()] == [Fate.CLEAN]
 
 
 def test_a_killed_guard_is_replaced_at_once_and_its_limit_with_it(begin: Begin, state: Path) -> None:

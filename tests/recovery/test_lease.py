@@ -146,6 +146,16 @@ def test_the_command_undoes_what_an_agent_held_that_was_killed_with_its_guard(ru
     assert run.left() == []
 
 
+def test_a_command_that_is_killed_with_all_guards_leaves_nothing(run: Run) -> None:
+    run.command.send_signal(signal.SIGSTOP)  # or it would start another guard; its agent does
+    for guard in guards_of(run.state):
+        os.kill(guard, signal.SIGKILL)
+    run.command.kill()
+    run.wait()
+    assert run.left() == []
+    assert journals(run.state) == ()
+
+
 @pytest.mark.parametrize("to_guard", [signal.SIGKILL, signal.SIGSTOP])
 def test_the_command_ends_a_stopped_agent_whose_guard_cannot(run: Run, to_guard: signal.Signals) -> None:
     agent, guard = run.process("ray::NodeAgent"), run.agents_guard()

@@ -13,9 +13,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = (ctypes.c_int,) + (ctypes.c_ulong,) * 4
 
 
-def die_with_parent(parent: int) -> None:
-    """Be killed when the parent ends; at once, if it has already."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """Be sent a signal when the parent ends; end at once, if it has already.
+
+    The kernel takes the thread that has forked for the parent.
+    """
+    _libc.prctl(_PR_SET_PDEATHSIG, by, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 

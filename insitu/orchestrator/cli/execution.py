@@ -69,6 +69,7 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
 
     with RunStore.open(directory) as store:
         plan, blueprint = experiment.read_stored(store)
+        _refuse_link(directory / "work")
         _clean_node()
         store.reset_running()
         if (ended := _ended(plan, blueprint, store)) is not None:
@@ -86,6 +87,17 @@ def go_on(directory: Path, inventory: Path | None, *, quiet: bool) -> None:
         if not store.trials():  # killed between making the directory and planning
             store.plan_trials(experiment.design_trials(prepared.plan, prepared.blueprint))
         _execute(prepared, store, quiet=quiet)
+
+
+def _refuse_link(workspace: Path) -> None:
+    """What trials write is deleted after them: it must be in the run directory, and not where a link leads."""
+    from insitu.orchestrator.errors import InputError
+
+    if workspace.is_symlink():
+        raise InputError(
+            f"{workspace} is a link, and trials would write where it leads: {workspace.readlink()}",
+            hint=f"rm {workspace}; for another disk, move the whole run directory there",
+        )
 
 
 def _ended(plan: Plan, blueprint: Blueprint, store: RunStore) -> Outcome | None:

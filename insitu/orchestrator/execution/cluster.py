@@ -29,6 +29,7 @@ from insitu.injectors.processes import Process, command_of
 from insitu.injectors.undo import Undo, UndoKind
 from insitu.orchestrator.departure import expect_crash
 from insitu.orchestrator.errors import CannotExecute, InsituError, NodeDirty
+from insitu.orchestrator.execution import obstacles
 from insitu.orchestrator.execution.agent import AgentSetup, NodeAgent
 from insitu.orchestrator.execution.orders import Program, TrialOrder, TrialOutcome
 from insitu.orchestrator.plan.types import Guards
@@ -59,7 +60,8 @@ class LocalCluster:
     """One ray node on this machine with one agent on it; leave its context to end both."""
 
     _agent: ActorHandle
-    _notice: Path
+    _folder: Path
+    _setup: AgentSetup
     _oversight: Oversight
     _control: Process
     _check: Callable[[], None]
@@ -85,7 +87,7 @@ class LocalCluster:
         self._close(at_once=kind is not None and not issubclass(kind, InsituError))
 
     def _get(self, reference: Any) -> Any:
-        return _get(reference, self._notice, self._look)
+        return _get(reference, self._folder, self._setup, self._look)
 
     def _look(self) -> None:
         self._check()
@@ -152,6 +154,7 @@ def local_cluster(
         notice=folder / _NOTICE,
         caps=caps,
     )
+    obstacles.require_short_path(folder, command.pid)
     header = Header(
         run, command.pid, command.started, boot_id(), str(setup.run_directory), session_folder=str(folder)
     )
@@ -166,7 +169,7 @@ def local_cluster(
         with session.inherited(folder):
             agent = _start(folder, setup)
         oversight = Oversight(header.ownership, command, journal.path, folder / _NOTICE)
-        with LocalCluster(agent, folder / _NOTICE, oversight, _control_service(folder), check) as cluster:
+        with LocalCluster(agent, folder, setup, oversight, _control_service(folder), check) as cluster:
             yield cluster
 
 
@@ -231,12 +234,14 @@ def _start(folder: Path, setup: AgentSetup) -> ActorHandle:
                 _temp_dir=str(folder),
             )
         agent = ray.remote(num_cpus=0, max_restarts=0)(NodeAgent).remote(setup)
-        _get(agent.ready.remote(), setup.notice)
+        _get(agent.ready.remote(), folder, setup)
     except InsituError:
         ray.shutdown()
         raise
     except Exception as exc:
         ray.shutdown()
+        if (obstacle := obstacles.full_disk(folder, setup.run_directory)) is not None:
+            raise obstacle from exc
         raise CannotExecute(
             f"ray does not start here: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}",
             hint="ray needs about 1 GB of free memory and a writable /dev/shm; see: insitu doctor",
@@ -269,7 +274,7 @@ def _handlers_kept() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _get(reference: Any, notice: Path | None, meanwhile: Callable[[], None] = lambda: None) -> Any:
+def _get(reference: Any, folder: Path, setup: AgentSetup, meanwhile: Callable[[], None] = lambda: None) -> Any:
     """Wait for a result, in slices so that Ctrl-C is served; errors come back as our own."""
     import ray
     from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayError, RayTaskError
@@ -286,17 +291,18 @@ def _get(reference: Any, notice: Path | None, meanwhile: Callable[[], None] = la
         except ActorDiedError as exc:
             if isinstance(cause := getattr(exc, "cause", None), InsituError):
                 raise cause from None
-            raise _agent_ended(notice) from exc
+            raise _agent_ended(folder, setup) from exc
         except ActorUnavailableError as exc:  # it does not answer any more; it ends, too, when we have
-            raise _agent_ended(notice) from exc
+            raise _agent_ended(folder, setup) from exc
         except RayError as exc:
             raise CannotExecute(f"ray: {str(exc).splitlines()[0]}") from exc
 
 
-def _agent_ended(notice: Path | None) -> CannotExecute:
+def _agent_ended(folder: Path, setup: AgentSetup) -> CannotExecute:
     """Why an agent is gone: its guard leaves a notice before it ends one."""
     try:
-        reason = notice.read_text() if notice is not None else ""
+        reason = (folder / _NOTICE).read_text()
     except OSError:
-        return CannotExecute("the agent of this node ended", hint=_GO_ON)
+        obstacle = obstacles.full_disk(folder, setup.run_directory)
+        return obstacle or CannotExecute("the agent of this node ended", hint=_GO_ON)
     return CannotExecute(f"the agent of this node was ended by its guard: {reason}", hint=_GO_ON)
