@@ -3,7 +3,8 @@
 GNU sort under throttles, as in ``configs/goal.yaml``; asked is what a disk of half the rate costs, which is little
 beside what processors do to it, so that some dozens of trials are needed. The sequential design is executed
 several times. Of each other way so many trials are executed once, and the order in which they are looked at is
-drawn many times: trials of theirs do not depend on what came before.
+drawn many times: trials of theirs do not depend on what came before. Trials that neighbours slowed are set aside,
+for all ways alike, and executed again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ variables:
   cpu_cores:      {unit: core, set_by: cpu.cores, range: [0.3 core, 0.9 core]}
   runtime:        {unit: s, measured_by: wall_time}
 laws:
-  runtime: c + a * input_size / disk_read_rate + b * input_size / cpu_cores
+  runtime: c + a * input_size / disk_read_rate + (d + b * input_size) / cpu_cores
 """
 PLAN = f"""
 name: sort-goal
@@ -55,6 +56,7 @@ subject:
 model: model.yaml
 goal: {{effect: disk_read_rate -> runtime, relative_half_width: 0.1}}
 budget: {{trials: {MOST_TRIALS}, time: 2 h}}
+tolerated_slowdown: 15 %
 """
 
 
@@ -92,8 +94,11 @@ def main() -> list[Claim]:
         f"not within {MOST_TRIALS} trials counts as {MOST_TRIALS}; {RUNS} executions of ours, "
         f"{ORDERS} orders of each other"
     )
-    ratio = statistics.median(found["random"]) / ours
-    return [Claim(_WHAT, f"{TARGET:g}, at the median", f"{ratio:.2f}", ratio >= TARGET)]
+    theirs = statistics.median(found["random"])
+    ratio, at_least = theirs / ours, theirs >= MOST_TRIALS > ours
+    text = f"{ratio:.2f}{' or more: at random it was not reached' if at_least else ''}"
+    met = True if ratio >= TARGET else None if at_least else False
+    return [Claim(_WHAT, f"{TARGET:g}, at the median", text, met)]
 
 
 def _all_ways(folder: Path) -> dict[str, list[int]]:
