@@ -138,7 +138,7 @@ def _claim(confirmed: Confirmed | None) -> Claim:
         what,
         target,
         f"{off}; {trials}{changed}",
-        met if confirmed.comparable else None,
+        True if met else False if confirmed.comparable else None,
     )
 
 

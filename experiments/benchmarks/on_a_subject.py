@@ -3,8 +3,9 @@
 GNU sort under throttles, as in ``configs/goal.yaml``; asked is what a disk of half the rate costs, which is little
 beside what processors do to it, so that some dozens of trials are needed. The sequential design is executed
 several times. Of each other way so many trials are executed once, and the order in which they are looked at is
-drawn many times: trials of theirs do not depend on what came before. Trials that neighbours slowed are set aside,
-for all ways alike, and executed again.
+drawn many times: trials of theirs do not depend on what came before. They are executed between those of the
+sequential designs, one of each way in turn, since the machine has better and worse minutes. Trials that neighbours
+slowed are set aside, for all ways alike, and executed again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,6 +78,34 @@ class RealNode:
         return StoredTrial(planned, record.state, record)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedNode:
+    """The same machine, on which other ways have their turn before each trial.
+
+    Attributes
+    ----------
+    others
+        Way to its trials to come, which are executed when they are taken.
+    taken
+        Way to those that were.
+    """
+
+    node: RealNode
+    others: Mapping[str, Iterator[StoredTrial]]
+    taken: dict[str, list[StoredTrial]]
+
+    def stored(self, planned: PlannedTrial) -> StoredTrial:
+        self.turn()
+        return self.node.stored(planned)
+
+    def turn(self) -> bool:
+        """Execute one trial of each other way that has not had all of its own; whether there was one."""
+        waiting = [way for way in self.others if len(self.taken[way]) < MOST_TRIALS]
+        for way in waiting:
+            self.taken[way].append(next(self.others[way]))
+        return bool(waiting)
+
+
 _WHAT = "the same on a real subject (GNU sort)"
 
 
@@ -110,17 +140,21 @@ def _all_ways(folder: Path) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {"sequential": []}
     with local_cluster(new_run_id(), folder / "work", folder) as cluster:
         cluster.make_data(data_programs(plan), plan.guards)
-        node = RealNode(cluster, plan)
+        alone = RealNode(cluster, plan)
+        others = {
+            way: executed(alone, ordered(space_of(plan), RANGES, np.random.default_rng(5)))
+            for way, ordered in RIVALS.items()
+        }
+        node = SharedNode(alone, others, {way: [] for way in RIVALS})
         for seed in range(RUNS):
             seeded = replace(plan, design=replace(plan.design, seed=seed))
             found["sequential"].append(sequential(seeded, blueprint, node, MOST_TRIALS))
             print(f"sequential: {found['sequential'][-1]} trials", flush=True)
-        for way, ordered in RIVALS.items():
-            rng = np.random.default_rng(5)
-            order = ordered(space_of(plan), RANGES, rng)
-            trials = list(itertools.islice(executed(node, order), MOST_TRIALS))
-            found[way] = [in_order(plan, blueprint, _renumbered(trials, rng), MOST_TRIALS) for _ in range(ORDERS)]
-            print(f"{way}: {statistics.median(found[way]):g} trials", flush=True)
+        while node.turn():
+            pass
+    for way, trials in node.taken.items():
+        rng = np.random.default_rng(5)
+        found[way] = [in_order(plan, blueprint, _renumbered(trials, rng), MOST_TRIALS) for _ in range(ORDERS)]
     return found
 
 
