@@ -37,7 +37,7 @@ from insitu.orchestrator.store.records import PlannedTrial, StoredTrial
 RUNS, ORDERS, MOST_TRIALS = 3, 25, 120
 TARGET = 4.0
 RANGES = {"disk_read_rate": Range(20e6, 40e6, log=True), "cpu_cores": Range(0.3, 0.9)}
-_ATTEMPTS = 10
+_ATTEMPTS = 3
 
 MODEL = """
 variables:
