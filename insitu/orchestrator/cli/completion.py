@@ -38,8 +38,8 @@ def asked_by_bash() -> Iterator[None]:
     joined: list[str] = []
     upto = 0
     for number, word in enumerate(words):
-        follows = number > 0 and words[number - 1] == "=" and number > 1
-        if (word == "=" or follows) and joined:
+        follows = number > 1 and words[number - 1] == "="
+        if joined and (word == "=" or follows):
             joined[-1] += word
         else:
             joined.append(word)
@@ -95,7 +95,8 @@ def assignments(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def levels_of_cause(ctx: typer.Context, incomplete: str) -> list[str]:
     """Levels that the plan has for the cause of an effect."""
-    cause = ctx.params.get("cause") or next(iter([text for text in ctx.args if not text.startswith("-")][1:2]), "")
+    named = [text for text in ctx.args if not text.startswith("-")]
+    cause = ctx.params.get("cause") or "".join(named[1:2])
     return [level for level in _levels_of(ctx, cause) if level.startswith(incomplete)]
 
 
